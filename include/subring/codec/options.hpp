@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+
+#include "subring/backend/shapes.hpp"
+#include "subring/core/enum_names.hpp"
+
+namespace subring::codec {
+
+enum class Codec { none, subspace };
+constexpr EnumNames<Codec, 2> enum_names(Codec) {
+  return {{{Codec::none, "none"}, {Codec::subspace, "subspace"}}};
+}
+
+enum class RotationKind { none, taylor2, exact };
+constexpr EnumNames<RotationKind, 3> enum_names(RotationKind) {
+  return {{{RotationKind::none, "none"},
+           {RotationKind::taylor2, "taylor2"},
+           {RotationKind::exact, "exact"}}};
+}
+
+enum class RotationSource { chunk, previous_chunk };
+constexpr EnumNames<RotationSource, 2> enum_names(RotationSource) {
+  return {{{RotationSource::chunk, "chunk"}, {RotationSource::previous_chunk, "previous_chunk"}}};
+}
+
+/// `compression.rotation`: how a chunk's subspace follows its content (method.md section 2).
+struct RotationOptions {
+  RotationKind kind = RotationKind::exact;
+  RotationSource source = RotationSource::chunk;
+  int64_t generators = 1;
+};
+
+/// Section `compression`.
+struct CompressionOptions {
+  Codec codec = Codec::subspace;
+  int64_t key_rank = 16;
+  int64_t value_rank = 32;
+  int64_t warmup_steps = 100;  ///< plain steps before compression; 0: a random basis from the start
+  int64_t covariance_steps = 10;  ///< last plain steps whose K and V give the basis
+  bool exact_local = true;        ///< pairs inside one chunk use plain K and V
+  bool learned_basis = true;      ///< the basis is trained on the Stiefel manifold
+  double basis_lr_factor = 3.0;   ///< learning rate of the basis, relative to optimizer.lr
+  RotationOptions rotation;
+  FrameFormat wire_dtype = FrameFormat::int8;
+  FrameFormat warmup_wire_dtype =
+      FrameFormat::bf16;        ///< of plain K and V: codec none, warm start, unplugged
+  int64_t unplug_at_step = -1;  ///< back to plain K and V from this step on; -1: never
+};
+
+}  // namespace subring::codec

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <chrono>
+#include <span>
+#include <vector>
+
+#include "subring/wire/transport.hpp"
+
+namespace subring::wire {
+
+/// Some ranks of a transport, in ring order, as one of them sees them.
+struct Group {
+  Transport* transport = nullptr;
+  std::vector<int> ranks;  ///< world ranks
+  int index = 0;           ///< of this rank in `ranks`
+  std::chrono::duration<double> timeout{600};
+
+  int size() const { return static_cast<int>(ranks.size()); }
+  /// World rank `distance` places further round the ring (negative: back).
+  int neighbour(int distance) const;
+};
+
+/// Sums `values` over the ranks of the group, in place; the same bits on every rank.
+/// Ring reduce-scatter, then ring all-gather: each rank sends 2 (m - 1) / m of the buffer.
+/// Host memory. Source: Patarasuk and Yuan, 2009. @throws Error{wire}
+void all_reduce_sum(const Group& group, std::span<float> values, TrafficKind kind);
+void all_reduce_sum(const Group& group, std::span<double> values, TrafficKind kind);
+
+/// Copies `bytes` of the group's member `root` (an index into ranks) to all, round the ring.
+void broadcast(const Group& group, int root, std::span<std::byte> bytes, TrafficKind kind);
+
+/// Returns when every rank of the group has called it.
+void barrier(const Group& group);
+
+}  // namespace subring::wire

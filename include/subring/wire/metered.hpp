@@ -1,0 +1,36 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "subring/wire/transport.hpp"
+
+namespace subring::wire {
+
+/// Bytes by TrafficKind.
+using TrafficBytes = std::array<int64_t, kNumTrafficKinds>;
+
+/// Transport that counts what this rank sends; payload bytes, by kind. Wraps another transport.
+class MeteredTransport : public Transport {
+ public:
+  explicit MeteredTransport(Transport& inner) : inner_(inner) {}
+
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  int num_local_ranks() const override { return inner_.num_local_ranks(); }
+  std::unique_ptr<Transfer> send(const Envelope& to, std::span<const std::byte> bytes) override;
+  std::unique_ptr<Transfer> receive(const Envelope& from, std::span<std::byte> bytes) override;
+  void abort(std::string_view cause) noexcept override { inner_.abort(cause); }
+
+  /// Sent since the last reset.
+  const TrafficBytes& sent_bytes() const { return sent_bytes_; }
+  void reset() { sent_bytes_ = {}; }
+
+ private:
+  Transport& inner_;
+  TrafficBytes sent_bytes_{};
+};
+
+}  // namespace subring::wire

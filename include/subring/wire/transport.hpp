@@ -1,0 +1,63 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "subring/core/error.hpp"
+
+namespace subring::wire {
+
+/// What a message is sent for; bytes are counted by kind (metrics.jsonl).
+enum class TrafficKind { kv_forward, kv_backward, weights, other };
+constexpr int kNumTrafficKinds = 4;
+
+/// Who talks to whom, and about what.
+struct Envelope {
+  int peer = 0;  ///< world rank of the other side
+  /// Messages between two ranks match in the order in which they were posted within one tag.
+  int tag = 0;
+  TrafficKind kind = TrafficKind::other;
+  std::string_view what;  ///< static text for errors and traces, e.g. "kv block"
+};
+
+/// A transfer under way. Its buffer must live and stay untouched until it is done.
+/// Destroying one that is not done abandons it (only on the way out of a failed run).
+class Transfer {
+ public:
+  virtual ~Transfer() = default;
+  /// True when the buffer may be used again (send) or read (receive). Makes progress.
+  /// @throws Error{wire}  the group has failed; the message names the first rank that did, and why
+  virtual bool test() = 0;
+  /// Like test(), but sleeps up to `patience` for the transfer to end.
+  virtual bool wait_for(std::chrono::microseconds patience) = 0;
+};
+
+/// One rank's endpoint of a group of ranks that exchange bytes. Used by one thread at a time.
+///
+/// Sends and receives never block. Sizes are known on both sides: a received message of another
+/// length is an Error{wire}. Zero-byte messages are allowed.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Ranks on this host, this one included (to share its cores).
+  virtual int num_local_ranks() const = 0;
+  virtual std::unique_ptr<Transfer> send(const Envelope& to, std::span<const std::byte> bytes) = 0;
+  virtual std::unique_ptr<Transfer> receive(const Envelope& from, std::span<std::byte> bytes) = 0;
+  /// Tells every other rank, as well as the transport can, that this one failed and why.
+  /// Local: wakes all threads, which then throw. MPI: ends the job (MPI_Abort) and does not return.
+  virtual void abort(std::string_view cause) noexcept = 0;
+};
+
+/// Waits for `transfer` until `timeout` has passed.
+/// @throws Error{wire}  "rank 2 waited 30 s for kv block from rank 1 (step ...)"
+void wait(Transfer& transfer,
+          const Envelope& envelope,
+          const Transport& transport,
+          std::chrono::duration<double> timeout);
+
+}  // namespace subring::wire

@@ -1,0 +1,1 @@
+// Removed when the layer's first source lands.
