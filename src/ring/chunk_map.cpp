@@ -1,0 +1,13 @@
+#include "subring/ring/chunk_map.hpp"
+
+namespace subring::ring {
+
+std::vector<int> ChunkMap::chunks_of(int rank) const {
+  std::vector<int> chunks;
+  for (int chunk = 0; chunk < num_chunks(); ++chunk) {
+    if (owner[static_cast<size_t>(chunk)] == rank) chunks.push_back(chunk);
+  }
+  return chunks;
+}
+
+}  // namespace subring::ring
