@@ -1,0 +1,120 @@
+#include "subring/codec/block_codec.hpp"
+
+namespace subring::codec {
+namespace {
+
+/// Bytes [offset, offset + count) of a block.
+template <typename AnyView>
+AnyView part(AnyView block, int64_t offset, int64_t count) {
+  return block.rows(offset, count);
+}
+
+}  // namespace
+
+BlockTensors BlockTensors::allocate(Arena& arena,
+                                    std::string_view what,
+                                    const BlockLayout& layout) {
+  return {arena.allocate(what, DType::f32, {2, layout.num_angles}),
+          arena.allocate(what, DType::f32, {layout.num_tokens, layout.key_coordinates}),
+          arena.allocate(what, DType::f32, {layout.num_tokens, layout.value_coordinates})};
+}
+
+View BlockTensors::theta_row(int row) const { return theta.rows(row, 1); }
+
+BlockCodec::BlockCodec(Backend& backend,
+                       FrameFormat format,
+                       int64_t chunk_tokens,
+                       std::unique_ptr<Projection> key,
+                       std::unique_ptr<Projection> value)
+    : backend_(backend), key_(std::move(key)), value_(std::move(value)) {
+  layout_ = {.format = format,
+             .num_tokens = chunk_tokens,
+             .key_coordinates = key_->num_coordinates(),
+             .value_coordinates = value_->num_coordinates(),
+             .num_angles = key_->num_angles()};
+}
+
+void BlockCodec::encode(ConstView k,
+                        ConstView v,
+                        ConstView theta,
+                        const BlockTensors& scratch,
+                        View block,
+                        Stream& stream) {
+  if (layout_.num_angles > 0) backend_.copy(theta, scratch.theta, stream);
+  key_->encode_forward(k, scratch.theta_row(0), scratch.z_key, stream);
+  value_->encode_forward(v, scratch.theta_row(1), scratch.z_value, stream);
+  pack(scratch, {.mode = Rounding::nearest}, block, stream);
+}
+
+void BlockCodec::pack(const BlockTensors& tensors,
+                      const FrameRounding& rounding,
+                      View block,
+                      Stream& stream) {
+  const int64_t key_offset = layout_.angle_bytes();
+  const int64_t value_offset = key_offset + layout_.key_bytes();
+  if (layout_.num_angles > 0) {
+    backend_.encode_frame(FrameFormat::fp32, {}, tensors.theta, part(block, 0, key_offset), stream);
+  }
+  backend_.encode_frame(layout_.format,
+                        rounding,
+                        tensors.z_key,
+                        part(block, key_offset, layout_.key_bytes()),
+                        stream);
+  const FrameRounding value_rounding{rounding.mode, ~rounding.seed};
+  backend_.encode_frame(layout_.format,
+                        value_rounding,
+                        tensors.z_value,
+                        part(block, value_offset, layout_.value_bytes()),
+                        stream);
+}
+
+void BlockCodec::unpack(ConstView block, const BlockTensors& tensors, Write write, Stream& stream) {
+  const int64_t key_offset = layout_.angle_bytes();
+  const int64_t value_offset = key_offset + layout_.key_bytes();
+  if (layout_.num_angles > 0) {
+    backend_.decode_frame(
+        FrameFormat::fp32, part(block, 0, key_offset), tensors.theta, write, stream);
+  }
+  backend_.decode_frame(
+      layout_.format, part(block, key_offset, layout_.key_bytes()), tensors.z_key, write, stream);
+  backend_.decode_frame(layout_.format,
+                        part(block, value_offset, layout_.value_bytes()),
+                        tensors.z_value,
+                        write,
+                        stream);
+}
+
+void BlockCodec::decode(const BlockTensors& tensors, View k, View v, Stream& stream) {
+  key_->decode_forward(tensors.z_key, tensors.theta_row(0), k, stream);
+  value_->decode_forward(tensors.z_value, tensors.theta_row(1), v, stream);
+}
+
+void BlockCodec::decode_backward(const BlockTensors& tensors,
+                                 ConstView d_k,
+                                 ConstView d_v,
+                                 const BlockTensors& d_tensors,
+                                 Stream& stream) {
+  if (layout_.num_angles > 0) backend_.fill(d_tensors.theta, 0, stream);
+  key_->decode_backward(
+      tensors.z_key, tensors.theta_row(0), d_k, d_tensors.z_key, d_tensors.theta_row(0), stream);
+  value_->decode_backward(tensors.z_value,
+                          tensors.theta_row(1),
+                          d_v,
+                          d_tensors.z_value,
+                          d_tensors.theta_row(1),
+                          stream);
+}
+
+void BlockCodec::encode_backward(ConstView k,
+                                 ConstView v,
+                                 ConstView theta,
+                                 const BlockTensors& d_tensors,
+                                 View d_k,
+                                 View d_v,
+                                 Stream& stream) {
+  key_->encode_backward(k, theta.rows(0, 1), d_tensors.z_key, d_k, d_tensors.theta_row(0), stream);
+  value_->encode_backward(
+      v, theta.rows(1, 1), d_tensors.z_value, d_v, d_tensors.theta_row(1), stream);
+}
+
+}  // namespace subring::codec
