@@ -11,12 +11,15 @@ AnyView part(AnyView block, int64_t offset, int64_t count) {
 
 }  // namespace
 
-BlockTensors BlockTensors::allocate(Arena& arena,
-                                    std::string_view what,
-                                    const BlockLayout& layout) {
-  return {arena.allocate(what, DType::f32, {2, layout.num_angles}),
-          arena.allocate(what, DType::f32, {layout.num_tokens, layout.key_coordinates}),
-          arena.allocate(what, DType::f32, {layout.num_tokens, layout.value_coordinates})};
+BlockTensors BlockTensors::carve(View memory, const BlockLayout& layout) {
+  const View flat = memory.reshape({memory.num_elements()});
+  const int64_t num_theta = 2 * layout.num_angles;
+  const int64_t num_key = layout.num_tokens * layout.key_coordinates;
+  const int64_t num_value = layout.num_tokens * layout.value_coordinates;
+  return {flat.rows(0, num_theta).reshape({2, layout.num_angles}),
+          flat.rows(num_theta, num_key).reshape({layout.num_tokens, layout.key_coordinates}),
+          flat.rows(num_theta + num_key, num_value)
+              .reshape({layout.num_tokens, layout.value_coordinates})};
 }
 
 View BlockTensors::theta_row(int row) const { return theta.rows(row, 1); }

@@ -2,8 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <span>
-
 namespace subring {
 
 int64_t size_bytes(DType dtype) {
@@ -110,6 +108,10 @@ const int32_t* ConstView::i32() const {
   return static_cast<const int32_t*>(data);
 }
 
+std::span<const std::byte> ConstView::bytes() const {
+  return {static_cast<const std::byte*>(data), static_cast<size_t>(num_bytes())};
+}
+
 View View::rows(int64_t first, int64_t count) const {
   const int64_t offset = row_offset_bytes(*this, first, count);
   return {static_cast<std::byte*>(data) + offset, dtype, shape.with_rows(count)};
@@ -123,6 +125,10 @@ View View::reshape(Shape new_shape) const {
 float* View::f32() const {
   check_dtype(dtype, DType::f32);
   return static_cast<float*>(data);
+}
+
+std::span<std::byte> View::bytes() const {
+  return {static_cast<std::byte*>(data), static_cast<size_t>(num_bytes())};
 }
 
 int32_t* View::i32() const {

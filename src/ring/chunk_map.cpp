@@ -1,5 +1,7 @@
 #include "subring/ring/chunk_map.hpp"
 
+#include <cstddef>
+
 namespace subring::ring {
 
 std::vector<int> ChunkMap::chunks_of(int rank) const {

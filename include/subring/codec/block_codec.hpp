@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "subring/codec/projection.hpp"
-#include "subring/core/arena.hpp"
 
 namespace subring::codec {
 
@@ -21,6 +20,10 @@ struct BlockLayout {
   int64_t value_bytes() const { return frame_bytes(format, num_tokens, value_coordinates); }
   int64_t angle_bytes() const { return 2 * num_angles * 4; }
   int64_t block_bytes() const { return angle_bytes() + key_bytes() + value_bytes(); }
+  /// Numbers of a block: angles and coordinates.
+  int64_t num_elements() const {
+    return 2 * num_angles + num_tokens * (key_coordinates + value_coordinates);
+  }
 };
 
 /// A block, or the gradient of one, as numbers.
@@ -29,7 +32,8 @@ struct BlockTensors {
   View z_key;    ///< [n, r_K]
   View z_value;  ///< [n, r_V]
 
-  static BlockTensors allocate(Arena& arena, std::string_view what, const BlockLayout& layout);
+  /// Lays the tensors of `layout` into the front of f32 memory [at least layout.num_elements()].
+  static BlockTensors carve(View memory, const BlockLayout& layout);
   View theta_row(int row) const;
 };
 

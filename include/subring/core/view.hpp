@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 
 #include "subring/core/error.hpp"
@@ -56,6 +57,8 @@ struct ConstView {
   /// Typed pointer. @throws Error{shape} when the dtype is another
   const float* f32() const;
   const int32_t* i32() const;
+  /// The memory itself; only for memory that the host can reach.
+  std::span<const std::byte> bytes() const;
 };
 
 /// Writable sibling of ConstView.
@@ -72,6 +75,7 @@ struct View {
   View reshape(Shape new_shape) const;
   float* f32() const;
   int32_t* i32() const;
+  std::span<std::byte> bytes() const;
 };
 
 }  // namespace subring
