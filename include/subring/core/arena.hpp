@@ -29,6 +29,8 @@ class Arena {
   /// @param what  a name for the memory report; equal names are added up
   View allocate(std::string_view what, DType dtype, Shape shape);
 
+  /// All that has been handed out so far, as one f32 vector. Only for arenas of f32 blocks.
+  View contents() const { return {base_, DType::f32, {used_bytes_ / 4}}; }
   const std::string& name() const { return name_; }
   int64_t used_bytes() const { return used_bytes_; }
   bool measuring() const { return memory_ == nullptr; }

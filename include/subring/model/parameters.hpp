@@ -1,0 +1,93 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "subring/backend/backend.hpp"
+#include "subring/codec/options.hpp"
+#include "subring/codec/subspace.hpp"
+#include "subring/core/arena.hpp"
+#include "subring/model/options.hpp"
+
+namespace subring::model {
+
+/// How the optimizer treats a parameter.
+enum class ParameterRole {
+  matrix,  ///< AdamW with weight decay
+  norm,    ///< AdamW without decay
+  angle,   ///< heads of the rotation angles: AdamW without decay
+  basis,   ///< orthonormal columns: Riemannian step (method.md section 2c)
+};
+
+/// A parameter with its gradient; both live in flat arenas in the same order.
+struct Parameter {
+  std::string name;  ///< Hugging Face's Llama name, or subring.* for the subspaces
+  ParameterRole role = ParameterRole::matrix;
+  View value;
+  View gradient;
+};
+
+struct WeightPair {
+  View value;
+  View gradient;
+};
+
+/// Parameters of one block. f = intermediate_size, e = kv_width. Matrices are [outputs, inputs].
+struct LayerParameters {
+  WeightPair attention_norm;                 ///< [d]
+  WeightPair query;                          ///< [Hq * D, d]
+  WeightPair key;                            ///< [e, d], B^T of method.md
+  WeightPair value;                          ///< [e, d]
+  WeightPair output;                         ///< [d, Hq * D]
+  WeightPair mlp_norm;                       ///< [d]
+  WeightPair gate;                           ///< [f, d]
+  WeightPair up;                             ///< [f, d]
+  WeightPair down;                           ///< [d, f]
+  codec::SubspaceParameters key_subspace;    ///< empty for codec none
+  codec::SubspaceParameters value_subspace;  ///< empty for codec none
+};
+
+/// All parameters and gradients of a model, each in one flat piece of memory.
+class ParameterSet {
+ public:
+  ParameterSet(Backend& backend,
+               const ModelOptions& model,
+               const codec::CompressionOptions& compression);
+
+  WeightPair embedding;  ///< [V, d]
+  std::vector<LayerParameters> layers;
+  WeightPair final_norm;  ///< [d]
+  WeightPair head;        ///< [V, d]; the embedding itself when tied
+
+  /// Every parameter once (a tied head is not listed).
+  const std::vector<Parameter>& list() const { return list_; }
+  /// All of them as one f32 vector, padding included.
+  View flat_values() const;
+  View flat_gradients() const;
+  int64_t num_parameters() const;
+  /// Parameters that take part in matrix products: what 6 N flops a token are counted on.
+  int64_t num_matmul_parameters() const;
+
+  /// Random weights, the same for the same seed on every rank: normal with standard deviation 0.02,
+  /// output projections scaled by 1 / sqrt(2 layers); norms 1; angle heads 0; random orthonormal
+  /// bases.
+  void initialize(Backend& backend, uint64_t seed, Stream& stream);
+
+ private:
+  WeightPair add(std::string name, ParameterRole role, Shape shape);
+  codec::SubspaceParameters add_subspace(const std::string& prefix,
+                                         int64_t rank,
+                                         const ModelOptions& model,
+                                         const codec::CompressionOptions& compression);
+  void add_layer(int64_t index,
+                 const ModelOptions& model,
+                 const codec::CompressionOptions& compression);
+
+  std::unique_ptr<Arena> values_;
+  std::unique_ptr<Arena> gradients_;
+  std::vector<Parameter> list_;
+  int64_t num_layers_ = 0;
+};
+
+}  // namespace subring::model

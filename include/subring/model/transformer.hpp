@@ -1,0 +1,101 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "subring/attention/context_attention.hpp"
+#include "subring/backend/backend.hpp"
+#include "subring/codec/block_codec.hpp"
+#include "subring/model/activations.hpp"
+#include "subring/model/options.hpp"
+#include "subring/model/parameters.hpp"
+
+namespace subring::model {
+
+/// Which form of K and V travels.
+enum class KvForm { plain, subspace };
+
+/// One rank's part of a Llama-3 style transformer over one sequence at a time. Rows of every tensor
+/// are the tokens of this rank's chunks, ascending; positions are global.
+///
+/// forward(), then loss_and_gradient() and backward(); or forward() and loss(). All of them are
+/// collective over the context-parallel group except the loss.
+class Transformer {
+ public:
+  Transformer(Backend& backend,
+              const ModelOptions& model,
+              const codec::CompressionOptions& compression,
+              const attention::ContextShape& context,
+              uint64_t seed);
+
+  ParameterSet& parameters() { return parameters_; }
+  const Arena& memory() const { return *arena_; }
+
+  void set_chunks(const wire::Group& group, const ring::ChunkMap& map);
+  /// @throws Error{shape}  subspace with codec none
+  void set_kv_form(KvForm form);
+  KvForm kv_form() const { return kv_form_; }
+  /// The wire layout of the current form.
+  const codec::BlockLayout& block_layout() const { return codecs().front()->layout(); }
+
+  /// Called with (layer, k, v), plain and before RoPE [n, e], in each forward pass; may be empty.
+  using KvObserver = std::function<void(int64_t, ConstView, ConstView)>;
+  void set_kv_observer(KvObserver observer) { observer_ = std::move(observer); }
+
+  /// @param tokens  [n] of this rank's chunks
+  void forward(std::span<const int32_t> tokens, Stream& stream);
+  /// Sum of the losses of this rank's tokens, in nats. @param labels  [n], -1 = ignored
+  double loss(std::span<const int32_t> labels, Stream& stream);
+  /// The same; also starts the backward pass. @param scale  of the gradient: 1 / valid tokens of
+  /// the whole batch
+  double loss_and_gradient(std::span<const int32_t> labels, float scale, Stream& stream);
+  /// Accumulates all gradients. @param rounding_seed  another one for each sequence and step
+  void backward(uint64_t rounding_seed, Stream& stream);
+
+  /// [n, d] normalised output of the last block.
+  ConstView final_hidden() const { return activations_.final_in; }
+  /// [n] loss of each token, after loss() or loss_and_gradient().
+  ConstView token_losses() const { return activations_.losses; }
+
+ private:
+  const std::vector<std::unique_ptr<codec::BlockCodec>>& codecs() const {
+    return kv_form_ == KvForm::plain ? plain_codecs_ : subspace_codecs_;
+  }
+  void make_codecs(const codec::CompressionOptions& compression, uint64_t seed);
+  attention::CodecLimits codec_limits() const;
+  void rope_queries(RopeDirection direction, View q, Stream& stream);
+
+  void attention_inputs(int64_t layer, Stream& stream);
+  void mlp_inputs(int64_t layer, Stream& stream);
+  void block_forward(int64_t layer, View output, Stream& stream);
+  void block_backward(int64_t layer, uint64_t rounding_seed, Stream& stream);
+  void mlp_backward(int64_t layer, Stream& stream);
+  void attention_backward(int64_t layer, uint64_t rounding_seed, Stream& stream);
+  enum class HeadWork { loss, loss_and_gradient };
+  double head(std::span<const int32_t> labels, float scale, HeadWork work, Stream& stream);
+
+  /// y = x W^T.
+  void linear_forward(ConstView x, const WeightPair& weight, View y, Write write, Stream& stream);
+  /// d_x = d_y W per `write`; dW += d_y^T x.
+  void linear_backward(
+      ConstView d_y, ConstView x, const WeightPair& weight, View d_x, Write write, Stream& stream);
+
+  Backend& backend_;
+  ModelOptions model_;
+  attention::ContextShape context_;
+  ParameterSet parameters_;
+  KvForm kv_form_ = KvForm::plain;
+  std::vector<std::unique_ptr<codec::BlockCodec>> plain_codecs_;
+  std::vector<std::unique_ptr<codec::BlockCodec>> subspace_codecs_;
+  std::unique_ptr<Arena> codec_arena_;  // planes and scratch of the subspaces
+  std::unique_ptr<Arena> arena_;        // activations and scratch
+  Activations activations_;
+  std::unique_ptr<attention::ContextAttention> attention_;
+  ring::ChunkMap map_;
+  std::vector<int> owned_;
+  KvObserver observer_;
+};
+
+}  // namespace subring::model

@@ -1,0 +1,131 @@
+#include "subring/model/parameters.hpp"
+
+#include <cmath>
+
+#include "subring/core/random.hpp"
+
+namespace subring::model {
+
+ParameterSet::ParameterSet(Backend& backend,
+                           const ModelOptions& model,
+                           const codec::CompressionOptions& compression)
+    : num_layers_(model.num_hidden_layers) {
+  const auto layout = [&] {
+    list_.clear();
+    layers.clear();
+    embedding = add(
+        "model.embed_tokens.weight", ParameterRole::matrix, {model.vocab_size, model.hidden_size});
+    for (int64_t i = 0; i < model.num_hidden_layers; ++i) add_layer(i, model, compression);
+    final_norm = add("model.norm.weight", ParameterRole::norm, {model.hidden_size});
+    head =
+        model.tie_word_embeddings
+            ? embedding
+            : add("lm_head.weight", ParameterRole::matrix, {model.vocab_size, model.hidden_size});
+  };
+  values_ = std::make_unique<Arena>("weights");
+  gradients_ = std::make_unique<Arena>("gradients");
+  layout();
+  const int64_t bytes = values_->used_bytes();
+  values_ = std::make_unique<Arena>("weights", bytes, backend.memory());
+  gradients_ = std::make_unique<Arena>("gradients", bytes, backend.memory());
+  layout();
+}
+
+WeightPair ParameterSet::add(std::string name, ParameterRole role, Shape shape) {
+  const WeightPair pair{values_->allocate("weights", DType::f32, shape),
+                        gradients_->allocate("gradients", DType::f32, shape)};
+  list_.push_back({std::move(name), role, pair.value, pair.gradient});
+  return pair;
+}
+
+codec::SubspaceParameters ParameterSet::add_subspace(const std::string& prefix,
+                                                     int64_t rank,
+                                                     const ModelOptions& model,
+                                                     const codec::CompressionOptions& compression) {
+  codec::SubspaceParameters subspace;
+  const WeightPair basis = add(prefix + ".basis", ParameterRole::basis, {model.kv_width(), rank});
+  subspace.basis = basis.value;
+  if (compression.learned_basis) subspace.d_basis = basis.gradient;
+  if (compression.rotation.kind == codec::RotationKind::none) return subspace;
+  const int64_t k = compression.rotation.generators;
+  const WeightPair weight =
+      add(prefix + ".angle_weight", ParameterRole::angle, {k, model.hidden_size});
+  const WeightPair bias = add(prefix + ".angle_bias", ParameterRole::angle, {1, k});
+  subspace.angle_weight = weight.value;
+  subspace.d_angle_weight = weight.gradient;
+  subspace.angle_bias = bias.value;
+  subspace.d_angle_bias = bias.gradient;
+  return subspace;
+}
+
+void ParameterSet::add_layer(int64_t index,
+                             const ModelOptions& model,
+                             const codec::CompressionOptions& compression) {
+  const std::string name = fmt::format("model.layers.{}.", index);
+  const int64_t d = model.hidden_size, e = model.kv_width(), f = model.intermediate_size;
+  const auto matrix = [&](const char* leaf, int64_t outputs, int64_t inputs) {
+    return add(name + leaf + ".weight", ParameterRole::matrix, {outputs, inputs});
+  };
+  LayerParameters layer;
+  layer.attention_norm = add(name + "input_layernorm.weight", ParameterRole::norm, {d});
+  layer.query = matrix("self_attn.q_proj", d, d);
+  layer.key = matrix("self_attn.k_proj", e, d);
+  layer.value = matrix("self_attn.v_proj", e, d);
+  layer.output = matrix("self_attn.o_proj", d, d);
+  layer.mlp_norm = add(name + "post_attention_layernorm.weight", ParameterRole::norm, {d});
+  layer.gate = matrix("mlp.gate_proj", f, d);
+  layer.up = matrix("mlp.up_proj", f, d);
+  layer.down = matrix("mlp.down_proj", d, f);
+  if (compression.codec == codec::Codec::subspace) {
+    const std::string prefix = fmt::format("subring.layers.{}.", index);
+    layer.key_subspace = add_subspace(prefix + "key", compression.key_rank, model, compression);
+    layer.value_subspace =
+        add_subspace(prefix + "value", compression.value_rank, model, compression);
+  }
+  layers.push_back(layer);
+}
+
+View ParameterSet::flat_values() const { return values_->contents(); }
+View ParameterSet::flat_gradients() const { return gradients_->contents(); }
+
+int64_t ParameterSet::num_parameters() const {
+  int64_t count = 0;
+  for (const Parameter& parameter : list_) count += parameter.value.num_elements();
+  return count;
+}
+
+int64_t ParameterSet::num_matmul_parameters() const {
+  int64_t count = head.value.num_elements();
+  for (const Parameter& parameter : list_) {
+    if (parameter.role == ParameterRole::matrix && parameter.value.data != embedding.value.data &&
+        parameter.value.data != head.value.data) {
+      count += parameter.value.num_elements();
+    }
+  }
+  return count;
+}
+
+void ParameterSet::initialize(Backend& backend, uint64_t seed, Stream& stream) {
+  backend.fill(flat_values(), 0, stream);
+  backend.fill(flat_gradients(), 0, stream);
+  std::vector<float> host;
+  for (size_t i = 0; i < list_.size(); ++i) {
+    const Parameter& parameter = list_[i];
+    if (parameter.role == ParameterRole::angle) continue;
+    if (parameter.role == ParameterRole::norm) {
+      backend.fill(parameter.value, 1, stream);
+      continue;
+    }
+    const bool writes_residual =
+        parameter.name.ends_with("o_proj.weight") || parameter.name.ends_with("down_proj.weight");
+    const double deviation =
+        writes_residual ? 0.02 / std::sqrt(2.0 * static_cast<double>(num_layers_)) : 0.02;
+    Random random(derive_seed(seed, i));
+    host.resize(static_cast<size_t>(parameter.value.num_elements()));
+    for (float& x : host) x = static_cast<float>(deviation * random.normal());
+    backend.upload(std::as_bytes(std::span(host)), parameter.value, stream);
+    if (parameter.role == ParameterRole::basis) backend.orthonormalize(parameter.value, stream);
+  }
+}
+
+}  // namespace subring::model

@@ -1,0 +1,328 @@
+#include "subring/model/transformer.hpp"
+
+#include <algorithm>
+
+#include "subring/core/random.hpp"
+
+namespace subring::model {
+namespace {
+
+constexpr uint64_t kPlaneSeed = 0x706c616e65;  // "plane": apart from the streams of the weights
+
+/// The generators' planes in backend memory; the same for K and V of all layers.
+RotationPlanes upload_planes(Backend& backend,
+                             const codec::PlanePairing& pairing,
+                             codec::RotationKind kind,
+                             Arena& arena,
+                             Stream& stream) {
+  const auto size = static_cast<int64_t>(pairing.partner.size());
+  const View partner = arena.allocate("rotation planes", DType::i32, {size});
+  const View sign = arena.allocate("rotation planes", DType::f32, {size});
+  const View generator = arena.allocate("rotation planes", DType::i32, {size});
+  if (!arena.measuring()) {
+    backend.upload(std::as_bytes(std::span(pairing.partner)), partner, stream);
+    backend.upload(std::as_bytes(std::span(pairing.sign)), sign, stream);
+    backend.upload(std::as_bytes(std::span(pairing.generator)), generator, stream);
+  }
+  return {.function = kind == codec::RotationKind::taylor2 ? RotationFunction::taylor2
+                                                           : RotationFunction::exact,
+          .partner = partner,
+          .sign = sign,
+          .generator = generator};
+}
+
+}  // namespace
+
+Transformer::Transformer(Backend& backend,
+                         const ModelOptions& model,
+                         const codec::CompressionOptions& compression,
+                         const attention::ContextShape& context,
+                         uint64_t seed)
+    : backend_(backend),
+      model_(model),
+      context_(context),
+      parameters_(backend, model, compression) {
+  make_codecs(compression, seed);
+  const attention::CodecLimits limits = codec_limits();
+  arena_ = make_arena("activations", backend.memory(), [&](Arena& arena) {
+    activations_ = Activations::allocate(arena, model_, context_, limits);
+    attention_ = std::make_unique<attention::ContextAttention>(backend, context_, limits, arena);
+  });
+}
+
+void Transformer::make_codecs(const codec::CompressionOptions& compression, uint64_t seed) {
+  for (int64_t i = 0; i < model_.num_hidden_layers; ++i) {
+    plain_codecs_.push_back(std::make_unique<codec::BlockCodec>(
+        backend_,
+        compression.warmup_wire_dtype,
+        context_.chunk_tokens,
+        codec::make_plain_projection(backend_, context_.kv_width()),
+        codec::make_plain_projection(backend_, context_.kv_width())));
+  }
+  if (compression.codec == codec::Codec::none) return;
+  const auto stream = backend_.make_stream();
+  const codec::RotationOptions& rotation = compression.rotation;
+  const auto pairing = codec::make_plane_pairing(
+      derive_seed(seed, kPlaneSeed), context_.kv_width(), rotation.generators);
+  RotationPlanes planes;
+  codec::SubspaceScratch scratch;
+  codec_arena_ = make_arena("codec", backend_.memory(), [&](Arena& arena) {
+    planes = upload_planes(backend_, pairing, rotation.kind, arena, *stream);
+    scratch = codec::SubspaceScratch::allocate(
+        arena, context_.kv_width(), std::max(compression.key_rank, compression.value_rank));
+  });
+  for (const LayerParameters& layer : parameters_.layers) {
+    subspace_codecs_.push_back(std::make_unique<codec::BlockCodec>(
+        backend_,
+        compression.wire_dtype,
+        context_.chunk_tokens,
+        codec::make_subspace_projection(
+            backend_, rotation.kind, planes, layer.key_subspace, scratch),
+        codec::make_subspace_projection(
+            backend_, rotation.kind, planes, layer.value_subspace, scratch)));
+  }
+}
+
+attention::CodecLimits Transformer::codec_limits() const {
+  attention::CodecLimits limits;
+  limits.include(plain_codecs_.front()->layout());
+  if (!subspace_codecs_.empty()) limits.include(subspace_codecs_.front()->layout());
+  return limits;
+}
+
+void Transformer::set_kv_form(KvForm form) {
+  SUBRING_CHECK(form == KvForm::plain || !subspace_codecs_.empty(),
+                ErrorKind::shape,
+                "codec none has no subspaces");
+  kv_form_ = form;
+}
+
+void Transformer::set_chunks(const wire::Group& group, const ring::ChunkMap& map) {
+  map_ = map;
+  owned_ = map.chunks_of(group.index);
+  attention_->set_chunks(group, map);
+}
+
+void Transformer::rope_queries(RopeDirection direction, View q, Stream& stream) {
+  for (size_t i = 0; i < owned_.size(); ++i) {
+    const auto first_row = static_cast<int64_t>(i) * context_.chunk_tokens;
+    backend_.rope({.num_heads = context_.num_query_heads,
+                   .head_dim = context_.head_dim,
+                   .first_position = map_.first_position(owned_[i]),
+                   .theta = context_.rope_theta},
+                  direction,
+                  q.rows(first_row, context_.chunk_tokens),
+                  stream);
+  }
+}
+
+void Transformer::linear_forward(
+    ConstView x, const WeightPair& weight, View y, Write write, Stream& stream) {
+  backend_.matmul(x, Transpose::no, weight.value, Transpose::yes, y, write, stream);
+}
+
+void Transformer::linear_backward(
+    ConstView d_y, ConstView x, const WeightPair& weight, View d_x, Write write, Stream& stream) {
+  backend_.matmul(
+      d_y, Transpose::yes, x, Transpose::no, weight.gradient, Write::accumulate, stream);
+  backend_.matmul(d_y, Transpose::no, weight.value, Transpose::no, d_x, write, stream);
+}
+
+void Transformer::forward(std::span<const int32_t> tokens, Stream& stream) {
+  backend_.upload(std::as_bytes(tokens), activations_.tokens, stream);
+  // 0. Embedding.
+  backend_.embedding_forward(
+      activations_.tokens, parameters_.embedding.value, activations_.layers.front().input, stream);
+  const int64_t num_layers = model_.num_hidden_layers;
+  for (int64_t layer = 0; layer < num_layers; ++layer) {
+    const auto next = static_cast<size_t>(layer) + 1;
+    block_forward(layer,
+                  layer + 1 < num_layers ? activations_.layers[next].input : activations_.residual,
+                  stream);
+  }
+  // 9. Final norm.
+  backend_.rms_norm_forward(activations_.residual,
+                            parameters_.final_norm.value,
+                            static_cast<float>(model_.rms_norm_eps),
+                            activations_.final_in,
+                            activations_.final_rstd,
+                            stream);
+}
+
+void Transformer::attention_inputs(int64_t layer, Stream& stream) {
+  const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
+  const LayerActivations& saved = activations_.layers[static_cast<size_t>(layer)];
+  const BlockActivations& block = saved.block;
+  // 1. Norm.
+  backend_.rms_norm_forward(saved.input,
+                            weights.attention_norm.value,
+                            static_cast<float>(model_.rms_norm_eps),
+                            block.attention_in,
+                            block.attention_rstd,
+                            stream);
+  // 2. Projections; K and V stay without RoPE until they have travelled.
+  linear_forward(block.attention_in, weights.query, block.q, Write::overwrite, stream);
+  linear_forward(block.attention_in, weights.key, block.k, Write::overwrite, stream);
+  linear_forward(block.attention_in, weights.value, block.v, Write::overwrite, stream);
+  // 3. RoPE of the queries.
+  rope_queries(RopeDirection::forward, block.q, stream);
+}
+
+void Transformer::mlp_inputs(int64_t layer, Stream& stream) {
+  const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
+  const LayerActivations& saved = activations_.layers[static_cast<size_t>(layer)];
+  const BlockActivations& block = saved.block;
+  // 5. Output projection and residual.
+  backend_.copy(saved.input, block.mid, stream);
+  linear_forward(saved.attention.out, weights.output, block.mid, Write::accumulate, stream);
+  // 6. Norm.
+  backend_.rms_norm_forward(block.mid,
+                            weights.mlp_norm.value,
+                            static_cast<float>(model_.rms_norm_eps),
+                            block.mlp_in,
+                            block.mlp_rstd,
+                            stream);
+  // 7. Gate and up projections.
+  linear_forward(block.mlp_in, weights.gate, block.gate, Write::overwrite, stream);
+  linear_forward(block.mlp_in, weights.up, block.up, Write::overwrite, stream);
+}
+
+void Transformer::block_forward(int64_t layer, View output, Stream& stream) {
+  const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
+  LayerActivations& saved = activations_.layers[static_cast<size_t>(layer)];
+  const BlockActivations& block = saved.block;
+  attention_inputs(layer, stream);
+  if (observer_) observer_(layer, block.k, block.v);
+  // 4. Attention over the whole sequence.
+  attention_->forward(*codecs()[static_cast<size_t>(layer)],
+                      {.x = block.attention_in, .q = block.q, .k = block.k, .v = block.v},
+                      saved.attention,
+                      stream);
+  mlp_inputs(layer, stream);
+  backend_.swiglu_forward(block.gate, block.up, activations_.mlp_hidden, stream);
+  // 8. Down projection and residual.
+  backend_.copy(block.mid, output, stream);
+  linear_forward(activations_.mlp_hidden, weights.down, output, Write::accumulate, stream);
+}
+
+double Transformer::loss(std::span<const int32_t> labels, Stream& stream) {
+  return head(labels, 0, HeadWork::loss, stream);
+}
+
+double Transformer::loss_and_gradient(std::span<const int32_t> labels,
+                                      float scale,
+                                      Stream& stream) {
+  return head(labels, scale, HeadWork::loss_and_gradient, stream);
+}
+
+double Transformer::head(std::span<const int32_t> labels,
+                         float scale,
+                         HeadWork work,
+                         Stream& stream) {
+  const Activations& a = activations_;
+  backend_.upload(std::as_bytes(labels), a.labels, stream);
+  const int64_t num_tokens = a.tokens.shape[0];
+  const int64_t piece = a.logits.shape[0];
+  // 10. Head and loss, a piece of rows at a time; d_normed = gradient of final_in.
+  for (int64_t first = 0; first < num_tokens; first += piece) {
+    const int64_t count = std::min(piece, num_tokens - first);
+    const View logits = a.logits.rows(0, count);
+    const ConstView hidden = ConstView(a.final_in).rows(first, count);
+    const ConstView piece_labels = ConstView(a.labels).rows(first, count);
+    linear_forward(hidden, parameters_.head, logits, Write::overwrite, stream);
+    if (work == HeadWork::loss) {
+      backend_.cross_entropy_forward(logits, piece_labels, a.losses.rows(first, count), stream);
+      continue;
+    }
+    backend_.cross_entropy_forward_backward(
+        logits, piece_labels, scale, a.losses.rows(first, count), stream);
+    linear_backward(
+        logits, hidden, parameters_.head, a.d_normed.rows(first, count), Write::overwrite, stream);
+  }
+  return backend_.sum(a.losses, stream);
+}
+
+void Transformer::backward(uint64_t rounding_seed, Stream& stream) {
+  const Activations& a = activations_;
+  // 9'. Final norm.
+  backend_.rms_norm_backward(a.d_normed,
+                             a.residual,
+                             parameters_.final_norm.value,
+                             a.final_rstd,
+                             a.d_residual,
+                             Write::overwrite,
+                             parameters_.final_norm.gradient,
+                             stream);
+  for (int64_t layer = model_.num_hidden_layers - 1; layer >= 0; --layer) {
+    block_backward(layer, derive_seed(rounding_seed, static_cast<uint64_t>(layer)), stream);
+  }
+  // 0'. Embedding.
+  backend_.embedding_backward(a.tokens, a.d_residual, parameters_.embedding.gradient, stream);
+}
+
+void Transformer::block_backward(int64_t layer, uint64_t rounding_seed, Stream& stream) {
+  if (model_.activation_recomputation) {
+    attention_inputs(layer, stream);
+    mlp_inputs(layer, stream);
+  }
+  mlp_backward(layer, stream);
+  attention_backward(layer, rounding_seed, stream);
+}
+
+void Transformer::mlp_backward(int64_t layer, Stream& stream) {
+  const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
+  const BlockActivations& block = activations_.layers[static_cast<size_t>(layer)].block;
+  const Activations& a = activations_;
+  // 8'. Down projection.
+  backend_.swiglu_forward(block.gate, block.up, a.mlp_hidden, stream);
+  linear_backward(
+      a.d_residual, a.mlp_hidden, weights.down, a.d_mlp_hidden, Write::overwrite, stream);
+  // 7'. Gate and up.
+  backend_.swiglu_backward(a.d_mlp_hidden, block.gate, block.up, a.d_gate, a.d_up, stream);
+  linear_backward(a.d_gate, block.mlp_in, weights.gate, a.d_normed, Write::overwrite, stream);
+  linear_backward(a.d_up, block.mlp_in, weights.up, a.d_normed, Write::accumulate, stream);
+  // 6'. Norm; the residual branch keeps its gradient.
+  backend_.rms_norm_backward(a.d_normed,
+                             block.mid,
+                             weights.mlp_norm.value,
+                             block.mlp_rstd,
+                             a.d_residual,
+                             Write::accumulate,
+                             weights.mlp_norm.gradient,
+                             stream);
+}
+
+void Transformer::attention_backward(int64_t layer, uint64_t rounding_seed, Stream& stream) {
+  const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
+  const LayerActivations& saved = activations_.layers[static_cast<size_t>(layer)];
+  const BlockActivations& block = saved.block;
+  const Activations& a = activations_;
+  // 5'. Output projection.
+  linear_backward(
+      a.d_residual, saved.attention.out, weights.output, a.d_attention, Write::overwrite, stream);
+  // 4'. Attention; the angles' share of the input's gradient comes first.
+  backend_.fill(a.d_normed, 0, stream);
+  attention_->backward(*codecs()[static_cast<size_t>(layer)],
+                       {.x = block.attention_in, .q = block.q, .k = block.k, .v = block.v},
+                       saved.attention,
+                       a.d_attention,
+                       {.d_x = a.d_normed, .d_q = a.d_q, .d_k = a.d_k, .d_v = a.d_v},
+                       rounding_seed,
+                       stream);
+  // 3', 2'. RoPE and projections.
+  rope_queries(RopeDirection::backward, a.d_q, stream);
+  linear_backward(a.d_q, block.attention_in, weights.query, a.d_normed, Write::accumulate, stream);
+  linear_backward(a.d_k, block.attention_in, weights.key, a.d_normed, Write::accumulate, stream);
+  linear_backward(a.d_v, block.attention_in, weights.value, a.d_normed, Write::accumulate, stream);
+  // 1'. Norm.
+  backend_.rms_norm_backward(a.d_normed,
+                             saved.input,
+                             weights.attention_norm.value,
+                             block.attention_rstd,
+                             a.d_residual,
+                             Write::accumulate,
+                             weights.attention_norm.gradient,
+                             stream);
+}
+
+}  // namespace subring::model
