@@ -7,7 +7,11 @@
 
 namespace subring::wire {
 
-/// The mailboxes of a group whose ranks are threads of one process.
+/// The meeting point of a group whose ranks are threads of one process.
+///
+/// Rendezvous: a send and a receive wait for each other, and whoever comes second copies from
+/// buffer to buffer. Nothing is held in between, so memory does not grow and a schedule that would
+/// deadlock over a network does so here too.
 class LocalHub {
  public:
   explicit LocalHub(int num_ranks);
@@ -22,7 +26,7 @@ class LocalHub {
 };
 
 /// Runs `body(transport)` on `num_ranks` threads. A rank that throws aborts the others; when all
-/// have ended, the first failure (in time) is rethrown.
+/// have ended, the first failure (in time) is rethrown as it was thrown.
 void run_local_ranks(int num_ranks, const std::function<void(Transport&)>& body);
 
 }  // namespace subring::wire

@@ -5,6 +5,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "subring/core/error.hpp"
 
@@ -37,8 +39,9 @@ class Transfer {
 
 /// One rank's endpoint of a group of ranks that exchange bytes. Used by one thread at a time.
 ///
-/// Sends and receives never block. Sizes are known on both sides: a received message of another
-/// length is an Error{wire}. Zero-byte messages are allowed.
+/// Sends and receives never block. A send may end only when the peer has posted its receive, so
+/// post both directions of an exchange before waiting for either. Sizes are known on both sides: a
+/// received message of another length is an Error{wire}. Zero-byte messages are allowed.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -51,13 +54,22 @@ class Transport {
   /// Tells every other rank, as well as the transport can, that this one failed and why.
   /// Local: wakes all threads, which then throw. MPI: ends the job (MPI_Abort) and does not return.
   virtual void abort(std::string_view cause) noexcept = 0;
+
+  /// Seconds that wait() has spent on this endpoint object since the last call (a decorator counts
+  /// its own waits, not those made on what it wraps).
+  double take_wait_seconds() { return std::exchange(wait_seconds_, 0.0); }
+  /// For those who wait without wait(), by test() and wait_for().
+  void add_wait_seconds(double seconds) { wait_seconds_ += seconds; }
+
+ private:
+  double wait_seconds_ = 0.0;
 };
 
-/// Waits for `transfer` until `timeout` has passed.
-/// @throws Error{wire}  "rank 2 waited 30 s for kv block from rank 1 (step ...)"
+/// Waits for `transfer` until `timeout` has passed; the time counts in take_wait_seconds().
+/// @throws Error{wire}  "rank 2 waited 30.0 s for rank 1 (kv block, tag 3)"
 void wait(Transfer& transfer,
           const Envelope& envelope,
-          const Transport& transport,
+          Transport& transport,
           std::chrono::duration<double> timeout);
 
 }  // namespace subring::wire
