@@ -6,7 +6,7 @@
 namespace subring::attention {
 namespace {
 
-constexpr int kAngleTags = 1 << 20;  // above the tags of blocks
+constexpr int kAngleTags = 16000;  // above the tags of blocks, below those of collectives
 
 struct Pending {
   wire::Envelope envelope;

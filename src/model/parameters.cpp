@@ -124,7 +124,7 @@ void ParameterSet::initialize(Backend& backend, uint64_t seed, Stream& stream) {
     host.resize(static_cast<size_t>(parameter.value.num_elements()));
     for (float& x : host) x = static_cast<float>(deviation * random.normal());
     backend.upload(std::as_bytes(std::span(host)), parameter.value, stream);
-    if (parameter.role == ParameterRole::basis) backend.orthonormalize(parameter.value, stream);
+    if (parameter.name.ends_with(".basis")) backend.orthonormalize(parameter.value, stream);
   }
 }
 

@@ -18,6 +18,7 @@ enum class ParameterRole {
   norm,    ///< AdamW without decay
   angle,   ///< heads of the rotation angles: AdamW without decay
   basis,   ///< orthonormal columns: Riemannian step (method.md section 2c)
+  frozen,  ///< a basis that is not learned: set by the warm start, never by the optimizer
 };
 
 /// A parameter with its gradient; both live in flat arenas in the same order.

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "subring/wire/metered.hpp"
+
+namespace subring::train {
+
+/// One step, summed over ranks where it is a sum (metrics.jsonl, docs of each field in the README).
+struct StepMetrics {
+  int64_t step = 0;  ///< counted from 1: the state after this many steps
+  double loss = 0;   ///< nats per valid token
+  double lr = 0;
+  double grad_norm = 0;  ///< before clipping
+  int64_t tokens = 0;
+  double step_seconds = 0;
+  double compute_seconds = 0;  ///< mean over ranks: step_seconds - wait_seconds
+  double wait_seconds = 0;     ///< mean over ranks: blocked on transfers
+  double model_flops_utilization = 0;
+  std::string_view phase;
+  wire::TrafficBytes bytes{};     ///< sent by this step, by kind, all ranks
+  int64_t kv_uncompressed_bytes = 0;  ///< what codec none in bf16 would have sent as K and V
+
+  double tokens_per_second() const { return static_cast<double>(tokens) / step_seconds; }
+};
+
+struct EvalMetrics {
+  int64_t step = 0;
+  double val_loss = 0;
+  int64_t val_tokens = 0;
+  std::string_view phase;
+};
+
+/// Appends JSON lines to metrics.jsonl of a run's directory; every line is flushed at once.
+class MetricsWriter {
+ public:
+  /// @throws Error{config}  the directory holds a run already
+  /// @throws Error{io}      it cannot be created or written
+  explicit MetricsWriter(const std::filesystem::path& run_directory);
+
+  /// @param run_json  a JSON object with version, config, mesh, host
+  void write_run(const std::string& run_json);
+  void write(const StepMetrics& metrics);
+  void write(const EvalMetrics& metrics);
+
+ private:
+  void write_line(const std::string& line);
+
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+}  // namespace subring::train
