@@ -1,6 +1,8 @@
 #include "wire/transport_bodies.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <numeric>
 #include <thread>
 
@@ -28,7 +30,10 @@ Group world_of(Transport& transport, double timeout_seconds = 60.0) {
 std::vector<std::byte> payload(int source, int message, size_t num_bytes) {
   Random random(derive_seed(7, static_cast<uint64_t>(source), static_cast<uint64_t>(message)));
   std::vector<std::byte> bytes(num_bytes);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next_bits());
+  for (size_t i = 0; i < num_bytes; i += sizeof(uint64_t)) {
+    const uint64_t bits = random.next_bits();
+    std::memcpy(bytes.data() + i, &bits, std::min(sizeof(bits), num_bytes - i));
+  }
   return bytes;
 }
 
@@ -94,7 +99,7 @@ void reduce_sums(Transport& inner) {
   MeteredTransport transport(inner);
   const Group group = world_of(transport);
   const int m = group.size();
-  for (const size_t n : {0, 1, 2, 3, m - 1, m, m + 1, 1000, 3 * (5 << 20) / 4 * 2 + 1}) {
+  for (const size_t n : {0, 1, 2, 3, m - 1, m, m + 1, 1000, (5 << 19) + 1}) {
     std::vector<T> values(n);
     for (size_t i = 0; i < n; ++i) {
       values[i] = static_cast<T>((i % 1000 + 1) * static_cast<size_t>(group.index + 1));

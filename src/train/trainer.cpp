@@ -1,0 +1,363 @@
+#include "subring/train/trainer.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "subring/core/random.hpp"
+#include "subring/ring/schedule.hpp"
+#include "subring/train/lr_schedule.hpp"
+#include "subring/train/peak_flops.hpp"
+
+namespace subring::train {
+namespace {
+
+constexpr uint64_t kWeightSeed = 1;
+constexpr uint64_t kDataSeed = 2;
+constexpr uint64_t kRoundingSeed = 3;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::span<float> host_floats(View view) {
+  return {view.f32(), static_cast<size_t>(view.num_elements())};
+}
+
+attention::ContextShape context_shape(const config::Config& config, const mesh::Mesh& mesh) {
+  const model::ModelOptions& model = config.model;
+  const int num_chunks = mesh::num_chunks(config.parallelism, mesh.cp.size());
+  const codec::CompressionOptions& compression = config.compression;
+  return {.hidden_size = model.hidden_size,
+          .num_query_heads = model.num_attention_heads,
+          .num_kv_heads = model.num_key_value_heads,
+          .head_dim = model.head_dim(),
+          .rope_theta = model.rope_theta,
+          .chunk_tokens = config.data.seq_len / num_chunks,
+          .num_chunks = num_chunks,
+          .num_owned_chunks = num_chunks / mesh.cp.size(),
+          .local_form = compression.exact_local ? attention::LocalForm::exact
+                                                : attention::LocalForm::compressed,
+          .angle_source = compression.rotation.source == codec::RotationSource::previous_chunk
+                              ? attention::AngleSource::previous_chunk
+                              : attention::AngleSource::chunk};
+}
+
+}  // namespace
+
+Phase phase_of_step(const codec::CompressionOptions& compression, int64_t step) {
+  if (compression.codec == codec::Codec::none) return Phase::uncompressed;
+  if (step < compression.warmup_steps) return Phase::warm_start;
+  if (compression.unplug_at_step >= 0 && step >= compression.unplug_at_step) {
+    return Phase::unplugged;
+  }
+  return Phase::compressed;
+}
+
+Trainer::Trainer(const config::Config& config, wire::Transport& transport,
+                 const std::filesystem::path& run_directory)
+    : config_(config),
+      transport_(transport),
+      mesh_(mesh::make_mesh(config.parallelism, transport_,
+                            std::chrono::duration<double>(config.wire.timeout_seconds))),
+      progress_(transport.rank(), config.training.steps, config.metrics.log_interval) {
+  const uint64_t seed = config.training.seed;
+  train_data_ = std::make_unique<data::Loader>(config.data.train, config.model.vocab_size,
+                                               config.data.seq_len, config.data.shuffle,
+                                               derive_seed(seed, kDataSeed));
+  if (!config.data.validation.empty()) {
+    validation_data_ = std::make_unique<data::Loader>(
+        config.data.validation, config.model.vocab_size, config.data.seq_len, false, 0);
+  }
+  if (transport.rank() == 0 && !run_directory.empty()) {
+    metrics_ = std::make_unique<MetricsWriter>(run_directory);
+  }
+  backend_ = make_backend(config.backend, transport.num_local_ranks());
+  stream_ = backend_->make_stream();
+  transformer_ = std::make_unique<model::Transformer>(
+      *backend_, config.model, config.compression, context_shape(config, mesh_), seed);
+  transformer_->parameters().initialize(*backend_, derive_seed(seed, kWeightSeed), *stream_);
+  optimizer_ = std::make_unique<Optimizer>(*backend_, config.optimizer,
+                                           config.compression.basis_lr_factor,
+                                           transformer_->parameters());
+  sync_ = sync::make_weight_sync(config.weight_sync, mesh_.world);
+  assign_chunks(0);
+  phase_ = phase_of_step(config_.compression, 0);
+  if (phase_ == Phase::compressed) transformer_->set_kv_form(model::KvForm::subspace);
+  if (phase_ == Phase::warm_start) {
+    warm_start_ = std::make_unique<model::WarmStart>(*backend_, config.model.num_hidden_layers,
+                                                     config.model.kv_width());
+  }
+}
+
+void Trainer::assign_chunks(int64_t step) {
+  const int64_t rotation = config_.weight_sync.rotate_chunks ? step : 0;
+  chunks_ = mesh::make_chunk_map(config_.parallelism, mesh_.cp.size(), config_.data.seq_len,
+                                 rotation);
+  transformer_->set_chunks(mesh_.cp, chunks_);
+  const auto num_tokens = static_cast<size_t>(config_.data.seq_len / mesh_.cp.size());
+  tokens_.resize(num_tokens);
+  labels_.resize(num_tokens);
+}
+
+void Trainer::read_chunks(const data::Loader& loader, int64_t index) {
+  const auto chunk_tokens = static_cast<size_t>(chunks_.chunk_tokens);
+  size_t first = 0;
+  for (int chunk : chunks_.chunks_of(mesh_.cp.index)) {
+    loader.read(index, chunks_.first_position(chunk),
+                std::span(tokens_).subspan(first, chunk_tokens),
+                std::span(labels_).subspan(first, chunk_tokens));
+    first += chunk_tokens;
+  }
+}
+
+void Trainer::enter_phase(int64_t step) {
+  const Phase next = phase_of_step(config_.compression, step);
+  if (next == Phase::warm_start &&
+      step == config_.compression.warmup_steps - config_.compression.covariance_steps) {
+    transformer_->set_kv_observer([this](int64_t layer, ConstView k, ConstView v) {
+      warm_start_->accumulate(layer, k, v, *stream_);
+    });
+  }
+  if (next == phase_) return;
+  if (next == Phase::compressed) start_compression(step);
+  if (next == Phase::unplugged) unplug(step);
+  phase_ = next;
+}
+
+void Trainer::start_compression(int64_t step) {
+  transformer_->set_kv_observer({});
+  const auto reports = warm_start_->finish(mesh_.world, transformer_->parameters(), *stream_);
+  warm_start_.reset();
+  transformer_->set_kv_form(model::KvForm::subspace);
+  progress_.info(fmt::format("step {}: warm start ends, K and V travel as coordinates", step));
+  for (const model::BasisReport& report : reports) {
+    progress_.info(fmt::format("  {}: basis holds {:.2f} % of the energy, stable rank {:.1f}",
+                               report.name, 100 * report.captured_energy, report.stable_rank));
+  }
+}
+
+void Trainer::unplug(int64_t step) {
+  const auto report = [&](std::string_view what) {
+    if (validation_data_ == nullptr) return;
+    EvalMetrics eval = evaluate(step);
+    eval.phase = what;
+    if (metrics_ != nullptr) metrics_->write(eval);
+    progress_.eval(eval);
+  };
+  report("before_unplug");
+  if (!config_.compression.exact_local) {
+    model::fold_subspaces(*backend_, transformer_->parameters(), *stream_);
+  }
+  transformer_->set_kv_form(model::KvForm::plain);
+  report("after_unplug");
+}
+
+Trainer::BatchResult Trainer::forward_backward(int64_t step) {
+  const int64_t batch = config_.data.batch_size;
+  const int64_t local = batch / mesh_.degrees.dp;
+  BatchResult result;
+  for (int64_t i = 0; i < batch; ++i) {
+    result.valid_tokens += train_data_->num_valid_labels(step * batch + i);
+  }
+  // A batch without a single label has no loss and no gradient.
+  const float scale = 1.0F / static_cast<float>(std::max<int64_t>(result.valid_tokens, 1));
+  backend_->fill(transformer_->parameters().flat_gradients(), 0, *stream_);
+  for (int64_t i = 0; i < local; ++i) {
+    const int64_t in_batch = mesh_.coordinates.dp * local + i;
+    read_chunks(*train_data_, step * batch + in_batch);
+    transformer_->forward(tokens_, *stream_);
+    result.loss_sum += transformer_->loss_and_gradient(labels_, scale, *stream_);
+    transformer_->backward(
+        derive_seed(config_.training.seed, kRoundingSeed, static_cast<uint64_t>(step),
+                    static_cast<uint64_t>(in_batch)),
+        *stream_);
+  }
+  stream_->synchronize();
+  return result;
+}
+
+Trainer::StepSums Trainer::check_finite(int64_t step, double loss_sum, double squared_norm) {
+  const bool finite = std::isfinite(loss_sum) && std::isfinite(squared_norm);
+  double sums[] = {finite ? loss_sum : 0, finite ? 0.0 : 1.0, finite ? squared_norm : 0};
+  wire::all_reduce_sum(mesh_.world, std::span<double>(sums), wire::TrafficKind::other);
+  if (sums[1] > 0) {
+    throw Error(ErrorKind::non_finite,
+                fmt::format("loss or gradient is not finite on {:.0f} of {} ranks; stopped before "
+                            "the update (lower optimizer.lr, or see docs/numerics.md)",
+                            sums[1], mesh_.world.size()),
+                fmt::format("step {}", step + 1));
+  }
+  return {.loss_sum = sums[0], .non_finite_ranks = sums[1], .squared_norms = sums[2]};
+}
+
+void Trainer::update(int64_t step, double grad_norm) {
+  const double max_norm = config_.training.max_norm;
+  const double scale = max_norm > 0 && grad_norm > max_norm ? max_norm / grad_norm : 1;
+  const double lr =
+      learning_rate(config_.optimizer, config_.lr_scheduler, step, config_.training.steps);
+  optimizer_->step(lr, scale,
+                   phase_ == Phase::compressed ? OptimizerScope::with_subspaces
+                                               : OptimizerScope::plain,
+                   *stream_);
+  stream_->synchronize();
+  auto moments = optimizer_->moments();
+  std::span<float> moment_spans[] = {host_floats(moments[0]), host_floats(moments[1])};
+  if (sync_->synchronize(step + 1, host_floats(transformer_->parameters().flat_values()),
+                         moment_spans)) {
+    optimizer_->retract_bases(*stream_);
+  }
+}
+
+StepMetrics Trainer::train_step(int64_t step) {
+  transport_.reset();
+  transport_.take_wait_seconds();
+  const auto start = Clock::now();
+  enter_phase(step);
+  if (config_.weight_sync.rotate_chunks) assign_chunks(step);
+
+  const BatchResult batch = forward_backward(step);
+  const View gradients = transformer_->parameters().flat_gradients();
+  sync_->reduce_gradients(host_floats(gradients));
+  const double squared_norm = backend_->squared_norm(gradients, *stream_);
+  const StepSums sums = check_finite(step, batch.loss_sum, squared_norm);
+  update(step, std::sqrt(squared_norm));
+
+  StepMetrics metrics;
+  metrics.step = step + 1;
+  metrics.loss = sums.loss_sum / static_cast<double>(std::max<int64_t>(batch.valid_tokens, 1));
+  metrics.lr = learning_rate(config_.optimizer, config_.lr_scheduler, step, config_.training.steps);
+  metrics.grad_norm = std::sqrt(sums.squared_norms / mesh_.world.size());
+  metrics.tokens = config_.data.batch_size * config_.data.seq_len;
+  metrics.phase = to_string(phase_);
+  collect(metrics, seconds_since(start));
+  return metrics;
+}
+
+void Trainer::collect(StepMetrics& metrics, double seconds) {
+  const wire::TrafficBytes sent = transport_.sent_bytes();
+  double sums[1 + wire::kNumTrafficKinds] = {transport_.take_wait_seconds()};
+  for (size_t kind = 0; kind < sent.size(); ++kind) sums[1 + kind] = static_cast<double>(sent[kind]);
+  wire::all_reduce_sum(mesh_.world, std::span<double>(sums), wire::TrafficKind::other);
+
+  metrics.step_seconds = seconds;
+  metrics.wait_seconds = std::min(seconds, sums[0] / mesh_.world.size());
+  metrics.compute_seconds = seconds - metrics.wait_seconds;
+  for (size_t kind = 0; kind < sent.size(); ++kind) {
+    metrics.bytes[kind] = static_cast<int64_t>(sums[1 + kind]);
+  }
+  // This message itself: a ring all-reduce sends 2 (m - 1) times its buffer in all.
+  metrics.bytes[static_cast<size_t>(wire::TrafficKind::other)] +=
+      2 * (mesh_.world.size() - 1) * static_cast<int64_t>(sizeof sums);
+  metrics.kv_uncompressed_bytes = uncompressed_kv_bytes();
+  if (peak_flops_ > 0) metrics.model_flops_utilization = model_flops() / seconds / peak_flops_;
+}
+
+int64_t Trainer::uncompressed_kv_bytes() const {
+  int64_t blocks = 0;
+  for (int sent : ring::blocks_sent(chunks_)) blocks += sent;
+  const int64_t block_bytes = chunks_.chunk_tokens * 2 * config_.model.kv_width() * 2;
+  return 2 * blocks * block_bytes * config_.model.num_hidden_layers * config_.data.batch_size;
+}
+
+double Trainer::model_flops() const {
+  const auto tokens = static_cast<double>(config_.data.batch_size * config_.data.seq_len);
+  const auto weights = static_cast<double>(transformer_->parameters().num_matmul_parameters());
+  // Forward 4 T^2 d, backward twice that, causal half; per layer and sequence.
+  const double attention = 6.0 * static_cast<double>(config_.data.seq_len) * tokens *
+                           static_cast<double>(config_.model.hidden_size) *
+                           static_cast<double>(config_.model.num_hidden_layers);
+  return 6 * weights * tokens + attention;
+}
+
+EvalMetrics Trainer::evaluate(int64_t step) {
+  const int64_t batch = config_.data.batch_size;
+  const int64_t num_sequences =
+      std::min(config_.training.eval_batches * batch, validation_data_->num_sequences());
+  double sums[2] = {0, 0};
+  for (int64_t index = mesh_.coordinates.dp; index < num_sequences; index += mesh_.degrees.dp) {
+    read_chunks(*validation_data_, index);
+    transformer_->forward(tokens_, *stream_);
+    sums[0] += transformer_->loss(labels_, *stream_);
+    sums[1] += static_cast<double>(
+        std::count_if(labels_.begin(), labels_.end(), [](int32_t label) { return label >= 0; }));
+  }
+  wire::all_reduce_sum(mesh_.world, std::span<double>(sums), wire::TrafficKind::other);
+  return {.step = step,
+          .val_loss = sums[0] / std::max(sums[1], 1.0),
+          .val_tokens = static_cast<int64_t>(sums[1]),
+          .phase = to_string(phase_)};
+}
+
+std::string Trainer::run_json() const {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  nlohmann::ordered_json run = {
+      {"version", SUBRING_VERSION},
+      {"config", nlohmann::ordered_json::parse(config::to_json(config_))},
+      {"mesh",
+       {{"ranks", mesh_.world.size()},
+        {"data_parallel", mesh_.degrees.dp},
+        {"pipeline_parallel", mesh_.degrees.pp},
+        {"context_parallel", mesh_.degrees.cp},
+        {"chunks", chunks_.num_chunks()}}},
+      {"host", host},
+      {"backend", backend_->description()},
+      {"num_parameters", transformer_->parameters().num_parameters()},
+      {"peak_flops", peak_flops_}};
+  return run.dump();
+}
+
+void Trainer::describe() {
+  const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  progress_.info(fmt::format("backend {}", backend_->description()));
+  progress_.info(fmt::format("{} parameters; {} ranks = {} data parallel x {} context parallel",
+                             transformer_->parameters().num_parameters(), mesh_.world.size(),
+                             mesh_.degrees.dp, mesh_.degrees.cp));
+  progress_.info(fmt::format("{} chunks of {} tokens, {} a rank ({})", chunks_.num_chunks(),
+                             chunks_.chunk_tokens, chunks_.num_chunks() / mesh_.cp.size(),
+                             to_string(config_.parallelism.load_balancer)));
+  progress_.info(fmt::format("training data: {} sequences of {} tokens",
+                             train_data_->num_sequences(), config_.data.seq_len));
+  const int64_t weights = transformer_->parameters().flat_values().num_bytes();
+  progress_.info(fmt::format("memory of rank 0: weights, gradients and moments {:.1f} MiB, "
+                             "activations {:.1f} MiB",
+                             mib(4 * weights), mib(transformer_->memory().used_bytes())));
+  for (const auto& [name, bytes] : transformer_->memory().report()) {
+    progress_.info(fmt::format("  {:<20} {:10.1f} MiB", name, mib(bytes)));
+  }
+  for (const std::string& warning : config::config_warnings(config_)) {
+    if (mesh_.world.index == 0) progress_.warn(warning);
+  }
+}
+
+void Trainer::run() {
+  describe();
+  double peak = measure_peak_flops(*backend_, *stream_);
+  wire::all_reduce_sum(mesh_.world, std::span<double>(&peak, 1), wire::TrafficKind::other);
+  peak_flops_ = peak;
+  if (metrics_ != nullptr) metrics_->write_run(run_json());
+  const int64_t steps = config_.training.steps;
+  for (int64_t step = 0; step < steps; ++step) {
+    const StepMetrics metrics = train_step(step);
+    const bool last = metrics.step == steps;
+    if (metrics_ != nullptr && (last || metrics.step % config_.metrics.interval == 0)) {
+      metrics_->write(metrics);
+    }
+    progress_.step(metrics);
+    const int64_t interval = config_.training.eval_interval;
+    if (validation_data_ == nullptr) continue;
+    if (last || (interval > 0 && metrics.step % interval == 0)) {
+      const EvalMetrics eval = evaluate(metrics.step);
+      if (metrics_ != nullptr) metrics_->write(eval);
+      progress_.eval(eval);
+    }
+  }
+}
+
+}  // namespace subring::train
