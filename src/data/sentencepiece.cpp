@@ -36,8 +36,9 @@ size_t last_single_space(std::string_view text, size_t limit) {
 
 class SentencePieceTokenizer final : public Tokenizer {
  public:
-  SentencePieceTokenizer(std::string_view model, std::string name) : name_(std::move(name)) {
-    check(processor_.LoadFromSerializedProto(model), "is not a SentencePiece model");
+  SentencePieceTokenizer(std::string_view model, std::string name)
+      : name_(std::move(name)), model_(model) {
+    check(processor_.LoadFromSerializedProto(model_), "is not a SentencePiece model");
     if (processor_.eos_id() < 0) {
       throw Error(ErrorKind::data, "has no eos id; a document's end needs one", name_);
     }
@@ -49,6 +50,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::string_view kind() const override { return "sentencepiece"; }
   int64_t vocab_size() const override { return processor_.GetPieceSize(); }
   int32_t document_end() const override { return processor_.eos_id(); }
+  std::string_view model() const override { return model_; }
 
   // Pieces begin with a space but hold none inside, so a cut before a single space changes no id.
   // A model that puts a space before each text puts back the one that the cut swallows.
@@ -97,6 +99,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
   std::string name_;
+  std::string model_;
   sentencepiece::SentencePieceProcessor processor_;
   bool adds_prefix_ = false;
 };

@@ -22,6 +22,9 @@ class Tokenizer {
   /// The id that ends a document. encode() never adds it; decode() gives nothing for it.
   virtual int32_t document_end() const = 0;
 
+  /// The content of a .model file that makes this tokenizer again; empty for bytes.
+  virtual std::string_view model() const { return {}; }
+
   /// Appends the ids of a prefix of `text` to `ids` and returns the bytes they stand for: all of
   /// `text` when `is_last`, otherwise up to a place where cutting changes no id, so that a document
   /// of any size can be encoded piece by piece. Feed the rest again with what follows it.
