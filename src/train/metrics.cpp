@@ -12,9 +12,13 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& run_directory)
     : path_(run_directory / "metrics.jsonl") {
   std::error_code error;
   std::filesystem::create_directories(run_directory, error);
-  SUBRING_CHECK(!error, ErrorKind::io, "{}: cannot create the run directory: {}",
-                run_directory.string(), error.message());
-  SUBRING_CHECK(!std::filesystem::exists(path_), ErrorKind::config,
+  SUBRING_CHECK(!error,
+                ErrorKind::io,
+                "{}: cannot create the run directory: {}",
+                run_directory.string(),
+                error.message());
+  SUBRING_CHECK(!std::filesystem::exists(path_),
+                ErrorKind::config,
                 "{} exists: a run has been written there; name another directory with --out",
                 path_.string());
   file_.open(path_, std::ios::app);
@@ -32,32 +36,29 @@ void MetricsWriter::write_run(const std::string& run_json) {
 
 void MetricsWriter::write(const StepMetrics& m) {
   const auto bytes_of = [&](wire::TrafficKind kind) { return m.bytes[static_cast<size_t>(kind)]; };
-  const ordered_json line = {
-      {"step", m.step},
-      {"loss", m.loss},
-      {"lr", m.lr},
-      {"grad_norm", m.grad_norm},
-      {"tokens", m.tokens},
-      {"tokens_per_second", m.tokens_per_second()},
-      {"step_seconds", m.step_seconds},
-      {"compute_seconds", m.compute_seconds},
-      {"wait_seconds", m.wait_seconds},
-      {"model_flops_utilization", m.model_flops_utilization},
-      {"phase", m.phase},
-      {"bytes",
-       {{"kv_forward", bytes_of(wire::TrafficKind::kv_forward)},
-        {"kv_backward", bytes_of(wire::TrafficKind::kv_backward)},
-        {"weights", bytes_of(wire::TrafficKind::weights)},
-        {"other", bytes_of(wire::TrafficKind::other)},
-        {"kv_uncompressed", m.kv_uncompressed_bytes}}}};
+  const ordered_json line = {{"step", m.step},
+                             {"loss", m.loss},
+                             {"lr", m.lr},
+                             {"grad_norm", m.grad_norm},
+                             {"tokens", m.tokens},
+                             {"tokens_per_second", m.tokens_per_second()},
+                             {"step_seconds", m.step_seconds},
+                             {"compute_seconds", m.compute_seconds},
+                             {"wait_seconds", m.wait_seconds},
+                             {"model_flops_utilization", m.model_flops_utilization},
+                             {"phase", m.phase},
+                             {"bytes",
+                              {{"kv_forward", bytes_of(wire::TrafficKind::kv_forward)},
+                               {"kv_backward", bytes_of(wire::TrafficKind::kv_backward)},
+                               {"weights", bytes_of(wire::TrafficKind::weights)},
+                               {"other", bytes_of(wire::TrafficKind::other)},
+                               {"kv_uncompressed", m.kv_uncompressed_bytes}}}};
   write_line(line.dump());
 }
 
 void MetricsWriter::write(const EvalMetrics& m) {
-  const ordered_json line = {{"step", m.step},
-                             {"val_loss", m.val_loss},
-                             {"val_tokens", m.val_tokens},
-                             {"phase", m.phase}};
+  const ordered_json line = {
+      {"step", m.step}, {"val_loss", m.val_loss}, {"val_tokens", m.val_tokens}, {"phase", m.phase}};
   write_line(line.dump());
 }
 

@@ -49,9 +49,14 @@ std::string Progress::describe(const StepMetrics& m) const {
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
   const double left =
       elapsed.count() / static_cast<double>(m.step) * static_cast<double>(num_steps_ - m.step);
-  return fmt::format("step {}/{}  loss {:.4f}  {:.0f} tok/s  wait {:.0f}%  {}  ETA {}", m.step,
-                     num_steps_, m.loss, m.tokens_per_second(),
-                     100 * m.wait_seconds / m.step_seconds, m.phase, format_duration(left));
+  return fmt::format("step {}/{}  loss {:.4f}  {:.0f} tok/s  wait {:.0f}%  {}  ETA {}",
+                     m.step,
+                     num_steps_,
+                     m.loss,
+                     m.tokens_per_second(),
+                     100 * m.wait_seconds / m.step_seconds,
+                     m.phase,
+                     format_duration(left));
 }
 
 void Progress::step(const StepMetrics& m) {
@@ -66,8 +71,11 @@ void Progress::step(const StepMetrics& m) {
 }
 
 void Progress::eval(const EvalMetrics& m) {
-  info(fmt::format("step {}  validation loss {:.4f} over {} tokens ({})", m.step, m.val_loss,
-                   m.val_tokens, m.phase));
+  info(fmt::format("step {}  validation loss {:.4f} over {} tokens ({})",
+                   m.step,
+                   m.val_loss,
+                   m.val_tokens,
+                   m.phase));
 }
 
 }  // namespace subring::train

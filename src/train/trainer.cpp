@@ -59,16 +59,20 @@ Phase phase_of_step(const codec::CompressionOptions& compression, int64_t step) 
   return Phase::compressed;
 }
 
-Trainer::Trainer(const config::Config& config, wire::Transport& transport,
+Trainer::Trainer(const config::Config& config,
+                 wire::Transport& transport,
                  const std::filesystem::path& run_directory)
     : config_(config),
       transport_(transport),
-      mesh_(mesh::make_mesh(config.parallelism, transport_,
+      mesh_(mesh::make_mesh(config.parallelism,
+                            transport_,
                             std::chrono::duration<double>(config.wire.timeout_seconds))),
       progress_(transport.rank(), config.training.steps, config.metrics.log_interval) {
   const uint64_t seed = config.training.seed;
-  train_data_ = std::make_unique<data::Loader>(config.data.train, config.model.vocab_size,
-                                               config.data.seq_len, config.data.shuffle,
+  train_data_ = std::make_unique<data::Loader>(config.data.train,
+                                               config.model.vocab_size,
+                                               config.data.seq_len,
+                                               config.data.shuffle,
                                                derive_seed(seed, kDataSeed));
   if (!config.data.validation.empty()) {
     validation_data_ = std::make_unique<data::Loader>(
@@ -82,23 +86,22 @@ Trainer::Trainer(const config::Config& config, wire::Transport& transport,
   transformer_ = std::make_unique<model::Transformer>(
       *backend_, config.model, config.compression, context_shape(config, mesh_), seed);
   transformer_->parameters().initialize(*backend_, derive_seed(seed, kWeightSeed), *stream_);
-  optimizer_ = std::make_unique<Optimizer>(*backend_, config.optimizer,
-                                           config.compression.basis_lr_factor,
-                                           transformer_->parameters());
+  optimizer_ = std::make_unique<Optimizer>(
+      *backend_, config.optimizer, config.compression.basis_lr_factor, transformer_->parameters());
   sync_ = sync::make_weight_sync(config.weight_sync, mesh_.world);
   assign_chunks(0);
   phase_ = phase_of_step(config_.compression, 0);
   if (phase_ == Phase::compressed) transformer_->set_kv_form(model::KvForm::subspace);
   if (phase_ == Phase::warm_start) {
-    warm_start_ = std::make_unique<model::WarmStart>(*backend_, config.model.num_hidden_layers,
-                                                     config.model.kv_width());
+    warm_start_ = std::make_unique<model::WarmStart>(
+        *backend_, config.model.num_hidden_layers, config.model.kv_width());
   }
 }
 
 void Trainer::assign_chunks(int64_t step) {
   const int64_t rotation = config_.weight_sync.rotate_chunks ? step : 0;
-  chunks_ = mesh::make_chunk_map(config_.parallelism, mesh_.cp.size(), config_.data.seq_len,
-                                 rotation);
+  chunks_ =
+      mesh::make_chunk_map(config_.parallelism, mesh_.cp.size(), config_.data.seq_len, rotation);
   transformer_->set_chunks(mesh_.cp, chunks_);
   const auto num_tokens = static_cast<size_t>(config_.data.seq_len / mesh_.cp.size());
   tokens_.resize(num_tokens);
@@ -109,7 +112,8 @@ void Trainer::read_chunks(const data::Loader& loader, int64_t index) {
   const auto chunk_tokens = static_cast<size_t>(chunks_.chunk_tokens);
   size_t first = 0;
   for (int chunk : chunks_.chunks_of(mesh_.cp.index)) {
-    loader.read(index, chunks_.first_position(chunk),
+    loader.read(index,
+                chunks_.first_position(chunk),
                 std::span(tokens_).subspan(first, chunk_tokens),
                 std::span(labels_).subspan(first, chunk_tokens));
     first += chunk_tokens;
@@ -138,7 +142,9 @@ void Trainer::start_compression(int64_t step) {
   progress_.info(fmt::format("step {}: warm start ends, K and V travel as coordinates", step));
   for (const model::BasisReport& report : reports) {
     progress_.info(fmt::format("  {}: basis holds {:.2f} % of the energy, stable rank {:.1f}",
-                               report.name, 100 * report.captured_energy, report.stable_rank));
+                               report.name,
+                               100 * report.captured_energy,
+                               report.stable_rank));
   }
 }
 
@@ -173,10 +179,11 @@ Trainer::BatchResult Trainer::forward_backward(int64_t step) {
     read_chunks(*train_data_, step * batch + in_batch);
     transformer_->forward(tokens_, *stream_);
     result.loss_sum += transformer_->loss_and_gradient(labels_, scale, *stream_);
-    transformer_->backward(
-        derive_seed(config_.training.seed, kRoundingSeed, static_cast<uint64_t>(step),
-                    static_cast<uint64_t>(in_batch)),
-        *stream_);
+    transformer_->backward(derive_seed(config_.training.seed,
+                                       kRoundingSeed,
+                                       static_cast<uint64_t>(step),
+                                       static_cast<uint64_t>(in_batch)),
+                           *stream_);
   }
   stream_->synchronize();
   return result;
@@ -190,7 +197,8 @@ Trainer::StepSums Trainer::check_finite(int64_t step, double loss_sum, double sq
     throw Error(ErrorKind::non_finite,
                 fmt::format("loss or gradient is not finite on {:.0f} of {} ranks; stopped before "
                             "the update (lower optimizer.lr, or see docs/numerics.md)",
-                            sums[1], mesh_.world.size()),
+                            sums[1],
+                            mesh_.world.size()),
                 fmt::format("step {}", step + 1));
   }
   return {.loss_sum = sums[0], .non_finite_ranks = sums[1], .squared_norms = sums[2]};
@@ -201,15 +209,16 @@ void Trainer::update(int64_t step, double grad_norm) {
   const double scale = max_norm > 0 && grad_norm > max_norm ? max_norm / grad_norm : 1;
   const double lr =
       learning_rate(config_.optimizer, config_.lr_scheduler, step, config_.training.steps);
-  optimizer_->step(lr, scale,
-                   phase_ == Phase::compressed ? OptimizerScope::with_subspaces
-                                               : OptimizerScope::plain,
-                   *stream_);
+  optimizer_->step(
+      lr,
+      scale,
+      phase_ == Phase::compressed ? OptimizerScope::with_subspaces : OptimizerScope::plain,
+      *stream_);
   stream_->synchronize();
   auto moments = optimizer_->moments();
   std::span<float> moment_spans[] = {host_floats(moments[0]), host_floats(moments[1])};
-  if (sync_->synchronize(step + 1, host_floats(transformer_->parameters().flat_values()),
-                         moment_spans)) {
+  if (sync_->synchronize(
+          step + 1, host_floats(transformer_->parameters().flat_values()), moment_spans)) {
     optimizer_->retract_bases(*stream_);
   }
 }
@@ -242,7 +251,8 @@ StepMetrics Trainer::train_step(int64_t step) {
 void Trainer::collect(StepMetrics& metrics, double seconds) {
   const wire::TrafficBytes sent = transport_.sent_bytes();
   double sums[1 + wire::kNumTrafficKinds] = {transport_.take_wait_seconds()};
-  for (size_t kind = 0; kind < sent.size(); ++kind) sums[1 + kind] = static_cast<double>(sent[kind]);
+  for (size_t kind = 0; kind < sent.size(); ++kind)
+    sums[1 + kind] = static_cast<double>(sent[kind]);
   wire::all_reduce_sum(mesh_.world, std::span<double>(sums), wire::TrafficKind::other);
 
   metrics.step_seconds = seconds;
@@ -297,19 +307,18 @@ EvalMetrics Trainer::evaluate(int64_t step) {
 std::string Trainer::run_json() const {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
-  nlohmann::ordered_json run = {
-      {"version", SUBRING_VERSION},
-      {"config", nlohmann::ordered_json::parse(config::to_json(config_))},
-      {"mesh",
-       {{"ranks", mesh_.world.size()},
-        {"data_parallel", mesh_.degrees.dp},
-        {"pipeline_parallel", mesh_.degrees.pp},
-        {"context_parallel", mesh_.degrees.cp},
-        {"chunks", chunks_.num_chunks()}}},
-      {"host", host},
-      {"backend", backend_->description()},
-      {"num_parameters", transformer_->parameters().num_parameters()},
-      {"peak_flops", peak_flops_}};
+  nlohmann::ordered_json run = {{"version", SUBRING_VERSION},
+                                {"config", nlohmann::ordered_json::parse(config::to_json(config_))},
+                                {"mesh",
+                                 {{"ranks", mesh_.world.size()},
+                                  {"data_parallel", mesh_.degrees.dp},
+                                  {"pipeline_parallel", mesh_.degrees.pp},
+                                  {"context_parallel", mesh_.degrees.cp},
+                                  {"chunks", chunks_.num_chunks()}}},
+                                {"host", host},
+                                {"backend", backend_->description()},
+                                {"num_parameters", transformer_->parameters().num_parameters()},
+                                {"peak_flops", peak_flops_}};
   return run.dump();
 }
 
@@ -317,17 +326,24 @@ void Trainer::describe() {
   const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   progress_.info(fmt::format("backend {}", backend_->description()));
   progress_.info(fmt::format("{} parameters; {} ranks = {} data parallel x {} context parallel",
-                             transformer_->parameters().num_parameters(), mesh_.world.size(),
-                             mesh_.degrees.dp, mesh_.degrees.cp));
-  progress_.info(fmt::format("{} chunks of {} tokens, {} a rank ({})", chunks_.num_chunks(),
-                             chunks_.chunk_tokens, chunks_.num_chunks() / mesh_.cp.size(),
+                             transformer_->parameters().num_parameters(),
+                             mesh_.world.size(),
+                             mesh_.degrees.dp,
+                             mesh_.degrees.cp));
+  progress_.info(fmt::format("{} chunks of {} tokens, {} a rank ({})",
+                             chunks_.num_chunks(),
+                             chunks_.chunk_tokens,
+                             chunks_.num_chunks() / mesh_.cp.size(),
                              to_string(config_.parallelism.load_balancer)));
   progress_.info(fmt::format("training data: {} sequences of {} tokens",
-                             train_data_->num_sequences(), config_.data.seq_len));
+                             train_data_->num_sequences(),
+                             config_.data.seq_len));
   const int64_t weights = transformer_->parameters().flat_values().num_bytes();
-  progress_.info(fmt::format("memory of rank 0: weights, gradients and moments {:.1f} MiB, "
-                             "activations {:.1f} MiB",
-                             mib(4 * weights), mib(transformer_->memory().used_bytes())));
+  progress_.info(
+      fmt::format("memory of rank 0: weights, gradients and moments {:.1f} MiB, "
+                  "activations {:.1f} MiB",
+                  mib(4 * weights),
+                  mib(transformer_->memory().used_bytes())));
   for (const auto& [name, bytes] : transformer_->memory().report()) {
     progress_.info(fmt::format("  {:<20} {:10.1f} MiB", name, mib(bytes)));
   }

@@ -179,7 +179,7 @@ class LocalTransport : public Transport {
                  .failure = {}});
   }
 
-  void abort(std::string_view cause) noexcept override { exchange_.abort(rank_, cause); }
+  void abort(std::string_view cause, int) noexcept override { exchange_.abort(rank_, cause); }
 
  private:
   void check_peer(const Envelope& envelope) const {
@@ -226,7 +226,7 @@ void run_local_ranks(int num_ranks, const std::function<void(Transport&)>& body)
       const std::lock_guard lock(mutex);
       if (!first_failure) first_failure = std::current_exception();
     }
-    transport.abort(cause);
+    transport.abort(cause, 1);
   };
   const auto run_rank = [&](int rank) {
     const auto transport = hub.connect(rank);

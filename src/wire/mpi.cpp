@@ -246,9 +246,9 @@ class MpiTransport : public Transport {
     return post(Direction::receive, from, bytes.data(), bytes.size());
   }
 
-  void abort(std::string_view) noexcept override {
-    MPI_Abort(connection_.comm, 1);
-    std::_Exit(1);  // MPI promises a best attempt only
+  void abort(std::string_view, int exit_code) noexcept override {
+    MPI_Abort(connection_.comm, exit_code);
+    std::_Exit(exit_code);  // MPI promises a best attempt only
   }
 
  private:

@@ -84,8 +84,8 @@ TEST_CASE("after an abort every transfer of the others throws, naming the cause"
   std::vector<std::byte> bytes(4);
   const auto transfer = first->receive({1, 0, TrafficKind::other, "block"}, bytes);
   REQUIRE_FALSE(transfer->test());
-  third->abort("out of memory");
-  second->abort("a later cause");
+  third->abort("out of memory", 1);
+  second->abort("a later cause", 1);
   REQUIRE_THROWS_WITH(transfer->test(), "rank 2 failed: out of memory");
   REQUIRE_THROWS_WITH(transfer->wait_for(std::chrono::microseconds(10)),
                       "rank 2 failed: out of memory");

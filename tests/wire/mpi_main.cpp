@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
       run(*transport, what);
     } catch (const std::exception& error) {
       std::cerr << "rank " << transport->rank() << ": " << error.what() << std::endl;
-      transport->abort(error.what());
+      transport->abort(error.what(), 1);
     }
   } catch (const std::exception& error) {
     std::cerr << error.what() << std::endl;

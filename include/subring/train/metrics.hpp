@@ -22,7 +22,7 @@ struct StepMetrics {
   double wait_seconds = 0;     ///< mean over ranks: blocked on transfers
   double model_flops_utilization = 0;
   std::string_view phase;
-  wire::TrafficBytes bytes{};     ///< sent by this step, by kind, all ranks
+  wire::TrafficBytes bytes{};         ///< sent by this step, by kind, all ranks
   int64_t kv_uncompressed_bytes = 0;  ///< what codec none in bf16 would have sent as K and V
 
   double tokens_per_second() const { return static_cast<double>(tokens) / step_seconds; }

@@ -35,7 +35,8 @@ Phase phase_of_step(const codec::CompressionOptions& compression, int64_t step);
 class Trainer {
  public:
   /// @param run_directory  gets metrics.jsonl (from rank 0); empty: nothing is written
-  Trainer(const config::Config& config, wire::Transport& transport,
+  Trainer(const config::Config& config,
+          wire::Transport& transport,
           const std::filesystem::path& run_directory);
 
   /// Trains from the first step to the last. @throws Error{non_finite, wire, data, io}

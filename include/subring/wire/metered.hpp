@@ -22,7 +22,9 @@ class MeteredTransport : public Transport {
   int num_local_ranks() const override { return inner_.num_local_ranks(); }
   std::unique_ptr<Transfer> send(const Envelope& to, std::span<const std::byte> bytes) override;
   std::unique_ptr<Transfer> receive(const Envelope& from, std::span<std::byte> bytes) override;
-  void abort(std::string_view cause) noexcept override { inner_.abort(cause); }
+  void abort(std::string_view cause, int exit_code) noexcept override {
+    inner_.abort(cause, exit_code);
+  }
 
   /// Sent since the last reset.
   const TrafficBytes& sent_bytes() const { return sent_bytes_; }

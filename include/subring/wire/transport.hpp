@@ -53,7 +53,7 @@ class Transport {
   virtual std::unique_ptr<Transfer> receive(const Envelope& from, std::span<std::byte> bytes) = 0;
   /// Tells every other rank, as well as the transport can, that this one failed and why.
   /// Local: wakes all threads, which then throw. MPI: ends the job (MPI_Abort) and does not return.
-  virtual void abort(std::string_view cause) noexcept = 0;
+  virtual void abort(std::string_view cause, int exit_code) noexcept = 0;
 
   /// Seconds that wait() has spent on this endpoint object since the last call (a decorator counts
   /// its own waits, not those made on what it wraps).

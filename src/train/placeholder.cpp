@@ -1,1 +1,0 @@
-// Removed when the layer's first source lands.
