@@ -33,12 +33,28 @@ Optimizer::Optimizer(Backend& backend,
     largest_gram = std::max(largest_gram, rank * rank);
   }
   scratch_ = make_arena("basis step", backend.memory(), [&](Arena& arena) {
-    tangent_ = arena.allocate("tangent", DType::f32, {largest_basis});
+    normal_ = arena.allocate("normal", DType::f32, {largest_basis});
     gram_ = arena.allocate("gram", DType::f32, {largest_gram});
   });
   const auto stream = backend.make_stream();
   for (const View& moment : moments()) backend.fill(moment, 0, *stream);
   stream->synchronize();
+}
+
+void Optimizer::project_gradients(Stream& stream) {
+  for (const Parameter& basis : parameters_.list()) {
+    if (basis.role != ParameterRole::basis) continue;
+    const Shape shape = basis.value.shape;
+    const View normal{normal_.data, DType::f32, shape};
+    const View gram{gram_.data, DType::f32, {shape[1], shape[1]}};
+    backend_.matmul(
+        basis.value, Transpose::yes, basis.gradient, Transpose::no, gram, Write::overwrite, stream);
+    backend_.matmul(
+        basis.value, Transpose::no, gram, Transpose::no, normal, Write::overwrite, stream);
+    backend_.matmul(
+        basis.value, Transpose::no, gram, Transpose::yes, normal, Write::accumulate, stream);
+    backend_.axpby(-0.5F, normal, 1, basis.gradient, stream);
+  }
 }
 
 void Optimizer::step(double lr, double gradient_scale, OptimizerScope scope, Stream& stream) {
@@ -51,40 +67,22 @@ void Optimizer::step(double lr, double gradient_scale, OptimizerScope scope, Str
         parameter.role == ParameterRole::basis || parameter.role == ParameterRole::angle;
     if (of_subspace && scope == OptimizerScope::plain) continue;
     if (parameter.role == ParameterRole::frozen) continue;
-    const AdamWStep step{.lr = static_cast<float>(lr),
-                         .beta1 = static_cast<float>(options_.betas[0]),
-                         .beta2 = static_cast<float>(options_.betas[1]),
-                         .eps = static_cast<float>(options_.eps),
-                         .weight_decay = parameter.role == ParameterRole::matrix
-                                             ? static_cast<float>(options_.weight_decay)
-                                             : 0,
-                         .step = of_subspace ? num_subspace_steps_ : num_steps_,
-                         .gradient_scale = static_cast<float>(gradient_scale)};
+    AdamWStep step{.lr = static_cast<float>(lr),
+                   .beta1 = static_cast<float>(options_.betas[0]),
+                   .beta2 = static_cast<float>(options_.betas[1]),
+                   .eps = static_cast<float>(options_.eps),
+                   .weight_decay = parameter.role == ParameterRole::matrix
+                                       ? static_cast<float>(options_.weight_decay)
+                                       : 0,
+                   .step = of_subspace ? num_subspace_steps_ : num_steps_,
+                   .gradient_scale = static_cast<float>(gradient_scale)};
     if (parameter.role == ParameterRole::basis) {
-      step_basis(parameter, step, first_moments_[i], second_moments_[i], stream);
-    } else {
-      backend_.adamw(
-          step, parameter.value, parameter.gradient, first_moments_[i], second_moments_[i], stream);
+      step.lr *= static_cast<float>(basis_lr_factor_);
     }
+    backend_.adamw(
+        step, parameter.value, parameter.gradient, first_moments_[i], second_moments_[i], stream);
+    if (parameter.role == ParameterRole::basis) backend_.orthonormalize(parameter.value, stream);
   }
-}
-
-void Optimizer::step_basis(
-    const Parameter& basis, AdamWStep step, View moment1, View moment2, Stream& stream) {
-  const Shape shape = basis.value.shape;
-  const View inside{tangent_.data, DType::f32, shape};
-  const View gram{gram_.data, DType::f32, {shape[1], shape[1]}};
-  // G <- G - U (U^T G + G^T U) / 2: what is left is tangent to the manifold at U.
-  backend_.matmul(
-      basis.value, Transpose::yes, basis.gradient, Transpose::no, gram, Write::overwrite, stream);
-  backend_.matmul(
-      basis.value, Transpose::no, gram, Transpose::no, inside, Write::overwrite, stream);
-  backend_.matmul(
-      basis.value, Transpose::no, gram, Transpose::yes, inside, Write::accumulate, stream);
-  backend_.axpby(-0.5F, inside, 1, basis.gradient, stream);
-  step.lr *= static_cast<float>(basis_lr_factor_);
-  backend_.adamw(step, basis.value, basis.gradient, moment1, moment2, stream);
-  backend_.orthonormalize(basis.value, stream);
 }
 
 void Optimizer::retract_bases(Stream& stream) {

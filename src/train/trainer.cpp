@@ -233,6 +233,7 @@ StepMetrics Trainer::train_step(int64_t step) {
   const BatchResult batch = forward_backward(step);
   const View gradients = transformer_->parameters().flat_gradients();
   sync_->reduce_gradients(host_floats(gradients));
+  optimizer_->project_gradients(*stream_);
   const double squared_norm = backend_->squared_norm(gradients, *stream_);
   const StepSums sums = check_finite(step, batch.loss_sum, squared_norm);
   update(step, std::sqrt(squared_norm));

@@ -24,6 +24,11 @@ class Optimizer {
             double basis_lr_factor,
             const model::ParameterSet& parameters);
 
+  /// Replaces each basis's gradient G by its part tangent to the manifold at U,
+  /// G - U (U^T G + G^T U) / 2. To be called before the norm of the gradients is taken: the rest of
+  /// G moves nothing.
+  void project_gradients(Stream& stream);
+
   /// One update from the gradients, multiplied by `gradient_scale` first (clipping).
   void step(double lr, double gradient_scale, OptimizerScope scope, Stream& stream);
 
@@ -34,9 +39,6 @@ class Optimizer {
   std::array<View, 2> moments() const { return {first_->contents(), second_->contents()}; }
 
  private:
-  void step_basis(
-      const model::Parameter& basis, AdamWStep step, View moment1, View moment2, Stream& stream);
-
   Backend& backend_;
   OptimizerOptions options_;
   double basis_lr_factor_;
@@ -46,8 +48,8 @@ class Optimizer {
   std::unique_ptr<Arena> scratch_;
   std::vector<View> first_moments_;
   std::vector<View> second_moments_;
-  View tangent_;  // [largest e * r]
-  View gram_;     // [largest r * r]
+  View normal_;  // [largest e * r]
+  View gram_;    // [largest r * r]
   int64_t num_steps_ = 0;
   int64_t num_subspace_steps_ = 0;
 };
