@@ -2,6 +2,7 @@
 //   wire_mpi_tests good             all good bodies, one after the other
 //   wire_mpi_tests BAD_BODY         one of bad_bodies(); the job is to fail
 //   wire_mpi_tests killed|stopped   rank 1 sends itself that signal; the job is to fail
+//   wire_mpi_tests unwound          rank 1 throws past its endpoint and exits without abort()
 //   wire_mpi_tests large            one message of more than 2^31 bytes (needs 2 x 2 GiB)
 
 #include <csignal>
@@ -44,6 +45,13 @@ void send_large(Transport& transport) {
 
 void run(Transport& transport, const std::string& what) {
   if (what == "good") {
+    bool refused = false;
+    try {
+      connect_mpi();
+    } catch (const Error& error) {
+      refused = error.kind() == ErrorKind::wire;
+    }
+    SUBRING_CHECK(refused, ErrorKind::shape, "expected: MPI is initialised once a process");
     SUBRING_CHECK(transport.num_local_ranks() == transport.size(),
                   ErrorKind::shape,
                   "expected: all ranks on this host");
@@ -73,6 +81,11 @@ int main(int argc, char** argv) {
   try {
     if (!launched_by_mpi()) throw Error(ErrorKind::config, "to be started by mpirun");
     const auto transport = connect_mpi();
+    if (what == "unwound") {
+      for (const TransportBody& body : bad_bodies()) {
+        if (body.name == "throws") body.run(*transport);
+      }
+    }
     try {
       run(*transport, what);
     } catch (const std::exception& error) {

@@ -17,3 +17,5 @@ add_mpi_failure_test("wire: mpi message too short" 12
 add_mpi_failure_test("wire: mpi rank killed" 12 "signal 9" wire_mpi_tests 3 killed)
 add_mpi_failure_test("wire: mpi rank stopped" 12 "waited 2.0 s for rank 1 .barrier"
                      wire_mpi_tests 3 stopped)
+add_mpi_failure_test("wire: mpi rank that exits without abort" 12
+                     "^loss is not finite in step 3" wire_mpi_tests 3 unwound)
