@@ -5,6 +5,17 @@
 #include "subring/core/random.hpp"
 
 namespace subring::model {
+namespace {
+
+/// FNV-1a. Each parameter's random stream goes by its name, so that runs with and without subspaces
+/// start from the same plain weights.
+uint64_t hash_of(std::string_view name) {
+  uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return hash;
+}
+
+}  // namespace
 
 ParameterSet::ParameterSet(Backend& backend,
                            const ModelOptions& model,
@@ -109,8 +120,7 @@ void ParameterSet::initialize(Backend& backend, uint64_t seed, Stream& stream) {
   backend.fill(flat_values(), 0, stream);
   backend.fill(flat_gradients(), 0, stream);
   std::vector<float> host;
-  for (size_t i = 0; i < list_.size(); ++i) {
-    const Parameter& parameter = list_[i];
+  for (const Parameter& parameter : list_) {
     if (parameter.role == ParameterRole::angle) continue;
     if (parameter.role == ParameterRole::norm) {
       backend.fill(parameter.value, 1, stream);
@@ -120,7 +130,7 @@ void ParameterSet::initialize(Backend& backend, uint64_t seed, Stream& stream) {
         parameter.name.ends_with("o_proj.weight") || parameter.name.ends_with("down_proj.weight");
     const double deviation =
         writes_residual ? 0.02 / std::sqrt(2.0 * static_cast<double>(num_layers_)) : 0.02;
-    Random random(derive_seed(seed, i));
+    Random random(derive_seed(seed, hash_of(parameter.name)));
     host.resize(static_cast<size_t>(parameter.value.num_elements()));
     for (float& x : host) x = static_cast<float>(deviation * random.normal());
     backend.upload(std::as_bytes(std::span(host)), parameter.value, stream);

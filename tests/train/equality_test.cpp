@@ -101,6 +101,7 @@ TEST_CASE("a subspace of full rank is no compression") {
   for (size_t i = 0; i < expected.steps.size(); ++i) {
     CAPTURE(i);
     CHECK(full.steps[i].loss == Approx(expected.steps[i].loss).epsilon(1e-5));
+    CHECK(full.steps[i].grad_norm == Approx(expected.steps[i].grad_norm).epsilon(1e-4));
   }
 }
 
