@@ -19,7 +19,7 @@ namespace {
 // Tiles of c large enough that packing the operands is a small part, small enough that a common
 // product has one for each of several threads.
 constexpr int64_t kTileRows = 256;
-constexpr int64_t kTileColumns = 512;
+constexpr int64_t kTileColumns = 1024;
 
 /// The library's own threads stay off: they would spin next to the other ranks of this host, and
 /// split the sums by the number of threads. The setting belongs to the calling thread.
