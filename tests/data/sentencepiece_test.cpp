@@ -70,6 +70,7 @@ std::string model_with_prefix() {
                                                   {"vocab_size", "340"},
                                                   {"byte_fallback", "true"},
                                                   {"normalization_rule_name", "identity"},
+                                                  {"remove_extra_whitespaces", "false"},
                                                   {"minloglevel", "2"}},
                                                  &iterator,
                                                  &text);
@@ -110,7 +111,7 @@ TEST_CASE("a trained model gives any text back") {
     CHECK(std::count(ids.begin(), ids.end(), 2) == 0);
   }
   auto two = tokenizer->encode("key of");
-  REQUIRE(two.size() < 4);  // it did learn words
+  REQUIRE(two.size() < 6);  // it did learn more than letters
   two.push_back(2);
   REQUIRE(tokenizer->decode(two) == "key of");
   REQUIRE_THROWS_AS(tokenizer->decode(std::vector<int32_t>{340}), Error);
@@ -141,7 +142,7 @@ TEST_CASE("a long text in pieces has the ids of the whole, with and without a sp
   const auto whole = tokenizer->encode(text);
   REQUIRE(encode_in_pieces(*tokenizer, text, 10007) == whole);
   REQUIRE(encode_in_pieces(*tokenizer, text, 150000) == whole);
-  REQUIRE(tokenizer->decode(whole) == text);
+  REQUIRE((tokenizer->decode(whole) == text));  // without printing 200 KB
   // SentencePiece itself, in one go: the words' ids in turn are those of each word alone.
   std::vector<int32_t> by_line;
   for (const auto& line : sentences(3000)) {
