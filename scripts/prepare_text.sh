@@ -3,7 +3,7 @@
 # plain UTF-8, ready for 'subring tokenize ... OUT_DIR/*.txt'. Default OUT_DIR: data/text.
 #   (default)  an encyclopedia of political thought (anarchism) and Perl's manuals (perl-doc): about 19 MB
 #   --small    every eighth document of it
-#   --large    and the kernel's documentation (linux-doc): about 45 MB
+#   --large    and the kernel's documentation (linux-doc): about 42 MB
 # Downloads packages and unpacks them in a temporary directory: needs no root, installs nothing. Does nothing when
 # OUT_DIR is complete. Same packages, same text.
 set -eu
@@ -59,7 +59,7 @@ fetch() {
 # shorter than a page.
 emit() {
   from=$1; to=$work/text/$2.txt; shift 2
-  zcat -f "$from" | "$@" | iconv -c -f UTF-8 -t UTF-8 | cat -s >"$to" || true
+  zcat -f "$from" | "$@" | sed 's/[ \t]*$//' | iconv -c -f UTF-8 -t UTF-8 | cat -s >"$to" || true
   if [ "$(wc -c <"$to")" -lt 2000 ]; then rm "$to"; fi
 }
 
@@ -68,11 +68,11 @@ strip_markdown() {
   sed -e 's/\](\([^()]*\))/]/g' -e 's/<[^<>]*>//g' -e 's/{[#.][^{}]*}//g' -e 's/[][]//g' -e 's/\\\(.\)/\1/g' -e 's/\\$//'
 }
 
-# Perl's own markup: without index entries and the codes around words.
+# Perl's own markup: without index entries and the codes around words (nested: inner ones first).
 strip_pod() {
   sed -e '/^=\(encoding\|cut\|over\|back\|pod\|for\|begin\|end\)/d' -e 's/^=head[1-4] *//' -e 's/^=item */* /' \
-    -e 's/X<[^<>]*>//g' -e 's/L<\([^<>|]*\)|[^<>]*>/\1/g' -e 's/[BCFILS]<\([^<>]*\)>/\1/g' -e 's/[BCFILS]<\([^<>]*\)>/\1/g' \
-    -e 's/E<lt>/</g' -e 's/E<gt>/>/g'
+    -e 's/E<sol>/\//g' -e 's/E<verbar>/|/g' -e 's/X<[^<>]*>//g' -e 's/[BCFIS]<\([^<>]*\)>/\1/g' -e 's/[BCFIS]<\([^<>]*\)>/\1/g' \
+    -e 's/L<\([^<>|]*\)|[^<>]*>/\1/g' -e 's/L<\([^<>]*\)>/\1/g' -e 's/E<lt>/</g' -e 's/E<gt>/>/g'
 }
 
 fetch anarchism anarchism
@@ -85,8 +85,8 @@ fetch perl-doc perl
 find "$work/perl/usr/share/perl" -name '*.pod' | sort >"$work/pods"
 while read -r file; do
   name=${file##*/}
-  # Translations, and links to other manuals.
-  case $name in perlcn.pod|perljp.pod|perlko.pod|perltw.pod|perltoc.pod) continue ;; esac
+  # Translations and tables.
+  case $name in perlcn.pod|perljp.pod|perlko.pod|perltw.pod|perltoc.pod|perluniprops.pod) continue ;; esac
   emit "$file" "perl_${name%.pod}" strip_pod
 done <"$work/pods"
 

@@ -1,6 +1,5 @@
 #include "subring/data/corpus.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -61,15 +60,6 @@ std::string train_model(const CorpusOptions& options, const Report& report) {
   return train_sentencepiece(sample.take(), options.train_vocab);
 }
 
-/// Is document `index` of the text held out? Systematic sampling: exactly the fraction, spread
-/// evenly, whatever the sizes.
-bool is_held_out(int64_t index, double fraction) {
-  const auto taken = [&](int64_t count) {
-    return std::floor(static_cast<double>(count) * fraction + 0.5);
-  };
-  return taken(index + 1) > taken(index);
-}
-
 /// Both splits while they are written.
 class Splits {
  public:
@@ -80,17 +70,19 @@ class Splits {
 
   int64_t num_tokens() const { return train_.num_tokens() + validation_.num_tokens(); }
 
-  void append(std::span<const int32_t> tokens) { current().append(tokens); }
+  void append(std::span<const int32_t> tokens) {
+    (holding_out_ ? validation_ : train_).append(tokens);
+  }
 
   void end_document() {
-    const bool held_out = is_held_out(num_documents_++, fraction_);
-    ++(held_out ? validation_documents_ : train_documents_);
+    ++(holding_out_ ? validation_documents_ : train_documents_);
     // Only hold_out_tail() needs them, which a text with more documents does not come to.
     if (validation_documents_ == 0 && fraction_ > 0) {
       document_ends_.push_back(train_.num_tokens());
     } else {
       document_ends_ = {};
     }
+    holding_out_ = next_is_held_out();
   }
 
   CorpusSummary finish() {
@@ -111,7 +103,14 @@ class Splits {
   }
 
  private:
-  ShardWriter& current() { return is_held_out(num_documents_, fraction_) ? validation_ : train_; }
+  // Looks only at what came before, never at the document itself: neither short nor long ones are
+  // preferred, and a document can be written while it is read.
+  bool next_is_held_out() const {
+    const int64_t documents = train_documents_ + validation_documents_;
+    if (static_cast<double>(documents) * fraction_ < 0.5) return false;
+    return static_cast<double>(validation_.num_tokens()) <
+           fraction_ * static_cast<double>(num_tokens());
+  }
 
   void hold_out_tail() {
     const auto tail = std::ceil(static_cast<double>(train_.num_tokens()) * fraction_);
@@ -126,7 +125,7 @@ class Splits {
   double fraction_;
   ShardWriter train_;
   ShardWriter validation_;
-  int64_t num_documents_ = 0;
+  bool holding_out_ = false;  // the document that is being written
   int64_t train_documents_ = 0;
   int64_t validation_documents_ = 0;
   std::vector<int64_t> document_ends_;  // in tokens of train_; at most 1 / (2 fraction_)

@@ -45,9 +45,9 @@ struct CorpusProgress {
 /// Writes train_00000.bin, ..., validation_00000.bin, ..., tokenizer.model (unless bytes) and
 /// tokenizer.json to `options.out`, in memory that does not depend on the size of the inputs.
 ///
-/// Held out are whole documents, every (1 / validation_fraction)-th, the first one half that far
-/// in. A text with too few documents for that gives up its last tokens instead, so that the
-/// fraction holds; both ways no token is in both splits.
+/// Held out are whole documents: one begins to be held out when the held-out tokens so far are
+/// below their fraction, the first after 1 / (2 validation_fraction) documents. A text with fewer
+/// documents gives up its last tokens instead. Either way no token is in both splits.
 ///
 /// All files appear at the end, tokenizer.json last; an error or a full disk before leaves `out`
 /// as it was.
