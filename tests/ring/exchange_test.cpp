@@ -1,0 +1,117 @@
+#include "subring/ring/exchange.hpp"
+
+#include <cstring>
+
+#include "subring/wire/local.hpp"
+#include "subring/wire/metered.hpp"
+#include "support/catch.hpp"
+
+using namespace subring;
+using namespace subring::ring;
+
+namespace {
+
+/// Slots of one int each.
+struct Slots {
+  std::vector<int32_t> values;
+
+  explicit Slots(int count) : values(static_cast<size_t>(count), -1) {}
+  BlockSlots spans() {
+    BlockSlots slots;
+    for (int32_t& value : values) slots.push_back(std::as_writable_bytes(std::span(&value, 1)));
+    return slots;
+  }
+};
+
+int32_t read(std::span<const std::byte> bytes) {
+  int32_t value = 0;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("blocks reach all who need them and the sum of their gradients comes home") {
+  const int num_ranks = GENERATE(1, 2, 3, 4, 8);
+  const bool zigzag = GENERATE(false, true);
+  ChunkMap map{num_ranks, {}, 1};
+  for (int rank = 0; rank < num_ranks; ++rank) map.owner.push_back(rank);
+  if (zigzag) {
+    for (int rank = num_ranks - 1; rank >= 0; --rank) map.owner.push_back(rank);
+  }
+  const int chunks = map.num_chunks();
+
+  wire::run_local_ranks(num_ranks, [&](wire::Transport& inner) {
+    wire::MeteredTransport transport(inner);
+    wire::Group group{&transport, {}, transport.rank(), std::chrono::seconds(20)};
+    for (int rank = 0; rank < num_ranks; ++rank) group.ranks.push_back(rank);
+    RingExchange exchange(group, make_schedule(map, transport.rank()));
+    const std::vector<int> owned = map.chunks_of(transport.rank());
+
+    Slots blocks(chunks);
+    for (int chunk : owned) blocks.values[static_cast<size_t>(chunk)] = 100 + chunk;
+    int visits = 0;
+    exchange.forward(
+        blocks.spans(),
+        [&] { exchange.poll(); },
+        [&](int chunk) {
+          ++visits;
+          SUBRING_CHECK(blocks.values[static_cast<size_t>(chunk)] == 100 + chunk,
+                        ErrorKind::shape,
+                        "chunk {} came as {}",
+                        chunk,
+                        blocks.values[static_cast<size_t>(chunk)]);
+        });
+    const auto sent = static_cast<int64_t>(blocks_sent(map)[static_cast<size_t>(group.index)]);
+    SUBRING_CHECK(transport.sent_bytes()[0] == 4 * sent,
+                  ErrorKind::shape,
+                  "{} bytes forward",
+                  transport.sent_bytes()[0]);
+
+    // Each reader of a block adds 1 << its rank.
+    Slots incoming(chunks), outgoing(chunks);
+    int computed = 0;
+    std::vector<int32_t> home(static_cast<size_t>(chunks), 0);
+    exchange.backward(
+        incoming.spans(),
+        outgoing.spans(),
+        [&](int) { ++computed; },
+        [&](const RingExchange::Contribution& step) {
+          const int32_t sum =
+              (step.incoming.empty() ? 0 : read(step.incoming)) + (1 << transport.rank());
+          std::memcpy(step.outgoing.data(), &sum, sizeof sum);
+        },
+        [] {},
+        [&](int chunk, std::span<const std::byte> bytes) {
+          home[static_cast<size_t>(chunk)] = read(bytes);
+        });
+    SUBRING_CHECK(
+        computed == visits, ErrorKind::shape, "{} gradients of {} blocks", computed, visits);
+    SUBRING_CHECK(
+        transport.sent_bytes()[1] == 4 *
+                                         [&] {
+                                           int64_t arrivals = 0;
+                                           for (const Arrival& arrival :
+                                                exchange.schedule().arrivals)
+                                             arrivals += arrival.distance > 0;
+                                           return arrivals;
+                                         }(),
+        ErrorKind::shape,
+        "{} bytes backward",
+        transport.sent_bytes()[1]);
+    for (int chunk : owned) {
+      int32_t expected = 0;
+      for (int later = chunk + 1; later < chunks; ++later) {
+        const int reader = map.owner[static_cast<size_t>(later)];
+        if (reader != transport.rank()) expected |= 1 << reader;
+      }
+      SUBRING_CHECK(home[static_cast<size_t>(chunk)] == expected,
+                    ErrorKind::shape,
+                    "gradient of chunk {} is {:b}, not {:b}",
+                    chunk,
+                    home[static_cast<size_t>(chunk)],
+                    expected);
+    }
+  });
+  SUCCEED("no rank threw");
+}

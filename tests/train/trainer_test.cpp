@@ -1,0 +1,175 @@
+#include "subring/train/trainer.hpp"
+
+#include <atomic>
+#include <cmath>
+
+#include "subring/train/lr_schedule.hpp"
+#include "subring/train/optimizer.hpp"
+#include "subring/wire/local.hpp"
+#include "support/catch.hpp"
+#include "train/tiny_run.hpp"
+
+using namespace subring;
+using namespace subring::test;
+
+namespace {
+
+int64_t bytes_of(const train::StepMetrics& metrics, wire::TrafficKind kind) {
+  return metrics.bytes[static_cast<size_t>(kind)];
+}
+
+}  // namespace
+
+TEST_CASE("counted K and V bytes are the predicted ones, to the byte, in every phase") {
+  const TinyData data;
+  config::Config config = tiny_config(data);
+  config.compression.wire_dtype = FrameFormat::int4;
+  config.compression.key_rank = 5;
+  config.compression.warmup_wire_dtype = FrameFormat::int8;
+  config.compression.unplug_at_step = 6;
+  config.parallelism.load_balancer =
+      GENERATE(mesh::LoadBalancer::contiguous, mesh::LoadBalancer::zigzag);
+  const bool zigzag = config.parallelism.load_balancer == mesh::LoadBalancer::zigzag;
+  const RunResult run = run_steps(config, 4, 8);
+
+  // By hand, 4 ranks. Contiguous, 4 chunks of 16 tokens: 1 + 2 + 3 blocks leave. Zigzag, 8 chunks
+  // of 8: each but the last goes round 3 hops, chunks 0 to 3 as well as 4 to 6.
+  const int64_t blocks = zigzag ? 7 * 3 : 6;
+  const int64_t tokens = zigzag ? 8 : 16;
+  const int64_t passes = 2 * 2;  // layers x sequences
+  const int64_t plain = blocks * tokens * (2 * 32 + 2) * passes;
+  const int64_t compressed = blocks * (tokens * (3 + 5 + 2) + 2 * 4) * passes;
+  for (const train::StepMetrics& step : run.steps) {
+    CAPTURE(step.step, step.phase);
+    const int64_t expected = step.phase == "compressed" ? compressed : plain;
+    CHECK(bytes_of(step, wire::TrafficKind::kv_forward) == expected);
+    CHECK(bytes_of(step, wire::TrafficKind::kv_backward) == expected);
+    CHECK(step.kv_uncompressed_bytes == 2 * blocks * tokens * 2 * 32 * 2 * passes);
+  }
+  CHECK(run.steps[2].phase == "warm_start");
+  CHECK(run.steps[3].phase == "compressed");
+  CHECK(run.steps[6].phase == "unplugged");
+}
+
+TEST_CASE("angles of the previous chunk cost their own bytes") {
+  const TinyData data;
+  config::Config config = tiny_config(data);
+  config.compression.warmup_steps = config.compression.covariance_steps = 0;
+  const RunResult chunk = run_steps(config, 4, 1);
+  config.compression.rotation.source = codec::RotationSource::previous_chunk;
+  const RunResult previous = run_steps(config, 4, 1);
+  // Three of the four chunks follow one of another rank: 2 numbers each, 2 layers, 2 sequences.
+  CHECK(bytes_of(previous.steps[0], wire::TrafficKind::kv_forward) -
+            bytes_of(chunk.steps[0], wire::TrafficKind::kv_forward) ==
+        3 * 2 * 4 * 4);
+}
+
+TEST_CASE("one rank sends nothing") {
+  const TinyData data;
+  for (int64_t bytes : run_steps(tiny_config(data), 1, 5).steps.back().bytes) CHECK(bytes == 0);
+}
+
+TEST_CASE("a value that is not finite stops all ranks before the update") {
+  const TinyData data;
+  const config::Config config = tiny_config(data);
+  std::atomic<int> stopped = 0;
+  wire::run_local_ranks(4, [&](wire::Transport& transport) {
+    train::Trainer trainer(config, transport, {});
+    trainer.train_step(0);
+    const View weights = trainer.transformer().parameters().flat_values();
+    // Only rank 2 is broken.
+    if (transport.rank() == 2) weights.f32()[weights.num_elements() / 2] = NAN;
+    const std::vector<float> before(weights.f32(), weights.f32() + weights.num_elements());
+    try {
+      trainer.train_step(1);
+    } catch (const Error& error) {
+      SUBRING_CHECK(error.kind() == ErrorKind::non_finite, ErrorKind::shape, "{}", error.what());
+      SUBRING_CHECK(std::string(error.what()).find("step 2") != std::string::npos,
+                    ErrorKind::shape,
+                    "no step in '{}'",
+                    error.what());
+      ++stopped;
+    }
+    for (size_t i = 0; i < before.size(); ++i) {
+      const float now = weights.f32()[i];
+      SUBRING_CHECK(now == before[i] || (std::isnan(now) && std::isnan(before[i])),
+                    ErrorKind::shape,
+                    "weight {} moved",
+                    i);
+    }
+  });
+  CHECK(stopped == 4);
+}
+
+TEST_CASE("averaging trains, and all replicas agree after an average") {
+  const TinyData data;
+  config::Config config = tiny_config(data);
+  config.training.steps = 20;
+  config.weight_sync.method = sync::SyncMethod::average;
+  config.weight_sync.every = 4;
+  config.weight_sync.average_moments = GENERATE(false, true);
+  config.weight_sync.rotate_chunks = true;
+  std::vector<RunResult> results(4);
+  wire::run_local_ranks(4, [&](wire::Transport& transport) {
+    results[static_cast<size_t>(transport.rank())] = run_steps(config, transport, 20);
+  });
+  for (const RunResult& result : results) CHECK(result.weights == results[0].weights);
+  CHECK(results[0].steps.back().loss < 0.9 * results[0].steps.front().loss);
+  for (const train::StepMetrics& step : results[0].steps) {
+    CAPTURE(step.step);
+    CHECK((bytes_of(step, wire::TrafficKind::weights) > 0) == (step.step % 4 == 0));
+  }
+  wire::run_local_ranks(4, [&](wire::Transport& transport) {
+    results[static_cast<size_t>(transport.rank())] = run_steps(config, transport, 19);
+  });
+  CHECK(results[1].weights != results[0].weights);
+}
+
+TEST_CASE("the learning rate warms up, decays, and ends at its floor") {
+  const train::OptimizerOptions optimizer{.lr = 0.5};
+  train::LrSchedulerOptions schedule{.warmup_steps = 10, .min_lr_factor = 0.1};
+  CHECK(train::learning_rate(optimizer, schedule, 0, 100) == Approx(0.05));
+  CHECK(train::learning_rate(optimizer, schedule, 9, 100) == Approx(0.5));
+  CHECK(train::learning_rate(optimizer, schedule, 10, 100) == Approx(0.5));
+  CHECK(train::learning_rate(optimizer, schedule, 99, 100) == Approx(0.05));
+  schedule.decay = train::LrDecay::none;
+  CHECK(train::learning_rate(optimizer, schedule, 99, 100) == Approx(0.5));
+  schedule.decay = train::LrDecay::linear;
+  schedule.warmup_steps = 0;
+  CHECK(train::learning_rate(optimizer, schedule, 0, 101) == Approx(0.5));
+  CHECK(train::learning_rate(optimizer, schedule, 50, 101) == Approx(0.5 * (0.1 + 0.9 * 0.5)));
+}
+
+TEST_CASE("bases stay orthonormal, norms do not decay") {
+  const TinyData data;
+  config::Config config = tiny_config(data);
+  config.optimizer.weight_decay = 10;  // would shrink what it touches by 3 % a step
+  wire::run_local_ranks(2, [&](wire::Transport& transport) {
+    train::Trainer trainer(config, transport, {});
+    for (int64_t step = 0; step < 8; ++step) trainer.train_step(step);
+    for (const model::Parameter& parameter : trainer.transformer().parameters().list()) {
+      const float* x = parameter.value.f32();
+      if (parameter.role == model::ParameterRole::norm) {
+        SUBRING_CHECK(x[0] > 0.9F, ErrorKind::shape, "{} is {}", parameter.name, x[0]);
+      }
+      if (parameter.role != model::ParameterRole::basis) continue;
+      const int64_t rank = parameter.value.shape[1];
+      for (int64_t a = 0; a < rank; ++a) {
+        for (int64_t b = 0; b < rank; ++b) {
+          double dot = 0;
+          for (int64_t row = 0; row < parameter.value.shape[0]; ++row) {
+            dot += double(x[row * rank + a]) * x[row * rank + b];
+          }
+          SUBRING_CHECK(std::abs(dot - (a == b)) < 1e-5,
+                        ErrorKind::shape,
+                        "{}: <{}, {}> = {}",
+                        parameter.name,
+                        a,
+                        b,
+                        dot);
+        }
+      }
+    }
+  });
+  SUCCEED("no rank threw");
+}
