@@ -12,7 +12,6 @@
 
 using namespace subring;
 using namespace subring::data;
-using Catch::Matchers::Contains;
 
 namespace {
 
@@ -170,7 +169,7 @@ TEST_CASE("empty documents are left out") {
   REQUIRE(split_tokens(dir / "out/train_*.bin") == std::vector<int32_t>{'x', 256, 'y', 256});
   options.out = dir / "none";
   options.inputs = {dir.file("a.txt", "")};
-  CHECK_THAT(error_of(options, ErrorKind::data), Contains("a.txt: no text"));
+  CHECK_THAT(error_of(options, ErrorKind::data), contains("a.txt: no text"));
 }
 
 TEST_CASE("an error leaves the output as it was") {
@@ -179,7 +178,7 @@ TEST_CASE("an error leaves the output as it was") {
   options.inputs.push_back(dir.file("bad.txt", "\xff"));
   options.shard_tokens = 1000000;
   SECTION("it was not there") {
-    CHECK_THAT(error_of(options, ErrorKind::data), Contains("bad.txt: offset 0"));
+    CHECK_THAT(error_of(options, ErrorKind::data), contains("bad.txt: offset 0"));
     REQUIRE_FALSE(std::filesystem::exists(dir / "out"));
   }
   SECTION("it held something else") {
@@ -209,7 +208,7 @@ TEST_CASE("a token set is replaced only on request, and then wholly") {
   dir.file("out/notes.txt", "mine");
   dir.file("out/train_00009.bin.partial", "of a killed run");
   options = bytes_options(dir, options.inputs);
-  CHECK_THAT(error_of(options, ErrorKind::config), Contains("holds a token set already"));
+  CHECK_THAT(error_of(options, ErrorKind::config), contains("holds a token set already"));
   options.overwrite = true;
   run(options);
   REQUIRE(names_in(dir / "out") ==
@@ -225,23 +224,23 @@ TEST_CASE("options that cannot be are named") {
     change(options);
     return error_of(options, ErrorKind::config);
   };
-  CHECK_THAT(message([](auto& o) { o.validation_fraction = 0.6; }), Contains("[0, 0.5]"));
-  CHECK_THAT(message([](auto& o) { o.validation_fraction = -0.1; }), Contains("[0, 0.5]"));
-  CHECK_THAT(message([](auto& o) { o.shard_tokens = 0; }), Contains("--shard-tokens 0"));
-  CHECK_THAT(message([](auto& o) { o.shard_tokens = int64_t{1} << 31; }), Contains("2147483647"));
-  CHECK_THAT(message([](auto& o) { o.tokenizer = ""; }), Contains("either --tokenizer"));
-  CHECK_THAT(message([](auto& o) { o.train_vocab = 300; }), Contains("either --tokenizer"));
+  CHECK_THAT(message([](auto& o) { o.validation_fraction = 0.6; }), contains("[0, 0.5]"));
+  CHECK_THAT(message([](auto& o) { o.validation_fraction = -0.1; }), contains("[0, 0.5]"));
+  CHECK_THAT(message([](auto& o) { o.shard_tokens = 0; }), contains("--shard-tokens 0"));
+  CHECK_THAT(message([](auto& o) { o.shard_tokens = int64_t{1} << 31; }), contains("2147483647"));
+  CHECK_THAT(message([](auto& o) { o.tokenizer = ""; }), contains("either --tokenizer"));
+  CHECK_THAT(message([](auto& o) { o.train_vocab = 300; }), contains("either --tokenizer"));
   CHECK_THAT(message([](auto& o) {
                o.tokenizer = "";
                o.train_vocab = 100;
              }),
-             Contains("[260, 1000000]"));
+             contains("[260, 1000000]"));
   CHECK_THAT(message([](auto& o) {
                o.tokenizer = "";
                o.train_vocab = 300;
                o.inputs = {"-"};
              }),
-             Contains("reads the text twice"));
-  CHECK_THAT(message([](auto& o) { o.inputs = {}; }), Contains("no input"));
+             contains("reads the text twice"));
+  CHECK_THAT(message([](auto& o) { o.inputs = {}; }), contains("no input"));
   REQUIRE_FALSE(std::filesystem::exists(dir / "out"));
 }

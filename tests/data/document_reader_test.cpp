@@ -9,7 +9,6 @@
 
 using namespace subring;
 using namespace subring::data;
-using Catch::Matchers::Contains;
 
 namespace {
 
@@ -86,7 +85,7 @@ TEST_CASE("invalid UTF-8 is named with file and offset") {
   CHECK(data_error({name}) == name + ": offset 6: byte 0xc3 is not valid UTF-8");
   for (const size_t before : {kBlock - 1, kBlock, 2 * kBlock - 2, 2 * kBlock + 5}) {
     dir.file("x.txt", std::string(before, 'a') + "\xe2\x82(");
-    CHECK_THAT(data_error({name}), Contains(fmt::format("offset {}: byte 0xe2", before)));
+    CHECK_THAT(data_error({name}), contains(fmt::format("offset {}: byte 0xe2", before)));
   }
   const auto lines = dir.file("y.jsonl", "{\"text\":\"a\"}\n{\"text\":\"\xc0\"}\n");
   CHECK(data_error({lines}) == lines + ":2: offset 22: byte 0xc0 is not valid UTF-8");
@@ -114,8 +113,8 @@ TEST_CASE("inputs that cannot be read are named before any is") {
   const auto bad = dir.file("bad.txt", "\xff");
   CHECK(data_error({bad, dir / "none.txt"}) ==
         (dir / "none.txt") + ": cannot open: No such file or directory");
-  CHECK_THAT(data_error({bad, dir.path().string()}), Contains("is a directory"));
+  CHECK_THAT(data_error({bad, dir.path().string()}), contains("is a directory"));
   if (::geteuid() == 0) return;  // root reads anything
   REQUIRE(::chmod(bad.c_str(), 0) == 0);
-  CHECK_THAT(data_error({bad}), Contains("cannot open: Permission denied"));
+  CHECK_THAT(data_error({bad}), contains("cannot open: Permission denied"));
 }

@@ -8,6 +8,7 @@
 #include "subring/core/error.hpp"
 #include "subring/data/tokenizer.hpp"
 #include "support/catch.hpp"
+#include "temporary_directory.hpp"
 
 using namespace subring;
 using namespace subring::data;
@@ -127,7 +128,7 @@ TEST_CASE("a vocabulary that the text cannot give is an error") {
     FAIL("no error");
   } catch (const Error& error) {
     REQUIRE(error.kind() == ErrorKind::data);
-    REQUIRE_THAT(error.what(), Catch::Matchers::Contains("5000"));
+    REQUIRE_THAT(error.what(), contains("5000"));
   }
   REQUIRE_THROWS_AS(train_sentencepiece({}, 300), Error);
 }

@@ -14,7 +14,6 @@
 
 using namespace subring;
 using namespace subring::data;
-using Catch::Matchers::Contains;
 
 namespace {
 
@@ -89,10 +88,10 @@ TEST_CASE("malformed shards are named with file, offset and what would be right"
 
 TEST_CASE("what is no file is named") {
   const TemporaryDirectory dir;
-  CHECK_THAT(data_error([&] { Shard shard(dir / "none.bin"); }), Contains("No such file"));
-  CHECK_THAT(data_error([&] { Shard shard(dir.path().string()); }), Contains("regular file"));
+  CHECK_THAT(data_error([&] { Shard shard(dir / "none.bin"); }), contains("No such file"));
+  CHECK_THAT(data_error([&] { Shard shard(dir.path().string()); }), contains("regular file"));
   REQUIRE(::mkfifo((dir / "pipe").c_str(), 0600) == 0);
-  CHECK_THAT(data_error([&] { Shard shard(dir / "pipe"); }), Contains("regular file"));
+  CHECK_THAT(data_error([&] { Shard shard(dir / "pipe"); }), contains("regular file"));
 }
 
 TEST_CASE("a token past the vocabulary is named by its byte offset when it is read") {
@@ -105,11 +104,11 @@ TEST_CASE("a token past the vocabulary is named by its byte offset when it is re
   std::vector<int32_t> out(20);
   REQUIRE_NOTHROW(shard.read(0, out, 257));
   CHECK_THAT(data_error([&] { shard.read(30, out, 257); }),
-             Contains(fmt::format("offset {}: token 257 is not below vocab_size 257",
+             contains(fmt::format("offset {}: token 257 is not below vocab_size 257",
                                   1024 + 40 * token_bytes)));
   if (token_bytes == 4) {
     CHECK_THAT(data_error([&] { shard.read(60, out, 2147483647); }),
-               Contains("offset 1304: token 4294967295 "));
+               contains("offset 1304: token 4294967295 "));
   }
 }
 
@@ -122,12 +121,12 @@ TEST_CASE("a shard that is truncated or rewritten while open is an error, not a 
   SECTION("truncated") {
     REQUIRE(::truncate(path.c_str(), 2000) == 0);
     CHECK_THAT(data_error([&] { shard.read(99000, out, 257); }),
-               Contains("was 201024 bytes when opened and is 2000 now"));
+               contains("was 201024 bytes when opened and is 2000 now"));
   }
   SECTION("rewritten") {
     const timespec times[2] = {{1, 0}, {1, 0}};
     REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
-    CHECK_THAT(data_error([&] { shard.read(99000, out, 257); }), Contains("modified"));
+    CHECK_THAT(data_error([&] { shard.read(99000, out, 257); }), contains("modified"));
   }
   SECTION("removed or replaced by rename: the mapping stays whole") {
     std::filesystem::rename(dir.file("b.bin", "other"), path);
@@ -156,6 +155,6 @@ TEST_CASE("globs match in byte order and must match") {
   for (const char* name : {"b.bin", "a.bin", "B.bin", "a10.bin", "a.txt"}) dir.file(name, "");
   REQUIRE(match_paths(dir / "*.bin") ==
           std::vector<std::string>{dir / "B.bin", dir / "a.bin", dir / "a10.bin", dir / "b.bin"});
-  CHECK_THAT(data_error([&] { match_paths(dir / "*.none"); }), Contains("no file matches"));
-  CHECK_THAT(data_error([&] { match_paths(""); }), Contains("glob"));
+  CHECK_THAT(data_error([&] { match_paths(dir / "*.none"); }), contains("no file matches"));
+  CHECK_THAT(data_error([&] { match_paths(""); }), contains("glob"));
 }

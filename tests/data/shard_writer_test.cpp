@@ -98,6 +98,6 @@ TEST_CASE("what the system refuses is an io error that names the file") {
     FAIL("no error");
   } catch (const Error& error) {
     REQUIRE(error.kind() == ErrorKind::io);
-    REQUIRE_THAT(error.what(), Catch::Matchers::Contains("missing/train_00000.bin.partial"));
+    REQUIRE_THAT(error.what(), contains("missing/train_00000.bin.partial"));
   }
 }

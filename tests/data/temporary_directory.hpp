@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/catch.hpp"
+
 namespace subring::data {
 
 /// A directory of one test, removed at its end.
@@ -33,6 +35,15 @@ class TemporaryDirectory {
  private:
   std::filesystem::path path_;
 };
+
+/// Matches a message with `part` in it; Catch2 3 renamed the matcher.
+inline auto contains(const std::string& part) {
+#ifdef SUBRING_CATCH2_V3
+  return Catch::Matchers::ContainsSubstring(part);
+#else
+  return Catch::Matchers::Contains(part);
+#endif
+}
 
 inline std::string content_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -6,7 +6,6 @@
 
 using namespace subring;
 using namespace subring::data;
-using Catch::Matchers::Contains;
 
 namespace {
 
@@ -40,15 +39,15 @@ TEST_CASE("bytes go to their own ids and back, whatever they are") {
 
 TEST_CASE("what is no tokenizer is named") {
   const TemporaryDirectory dir;
-  CHECK_THAT(load_error(dir / "none.model"), Contains("none.model: cannot open: No such file"));
-  CHECK_THAT(load_error(dir.file("x.model", "not a model")), Contains("not a SentencePiece model"));
-  CHECK_THAT(load_error(dir.file("e.model", "")), Contains("e.model"));
-  CHECK_THAT(load_error(dir.path().string()), Contains("tokenizer.json: cannot open"));
-  CHECK_THAT(load_error(dir.file("a.json", "{")), Contains("no string \"kind\""));
-  CHECK_THAT(load_error(dir.file("b.json", R"({"kind": "words"})")), Contains("must be \"bytes\""));
+  CHECK_THAT(load_error(dir / "none.model"), contains("none.model: cannot open: No such file"));
+  CHECK_THAT(load_error(dir.file("x.model", "not a model")), contains("not a SentencePiece model"));
+  CHECK_THAT(load_error(dir.file("e.model", "")), contains("e.model"));
+  CHECK_THAT(load_error(dir.path().string()), contains("tokenizer.json: cannot open"));
+  CHECK_THAT(load_error(dir.file("a.json", "{")), contains("no string \"kind\""));
+  CHECK_THAT(load_error(dir.file("b.json", R"({"kind": "words"})")), contains("must be \"bytes\""));
   CHECK_THAT(load_error(dir.file("c.json", R"({"kind": "bytes", "vocab_size": 300})")),
-             Contains("not the tokenizer's, 257"));
+             contains("not the tokenizer's, 257"));
   CHECK_THAT(load_error(dir.file(
                  "d.json", R"({"kind": "sentencepiece", "model": "x.model", "model_bytes": 3})")),
-             Contains("another model"));
+             contains("another model"));
 }
