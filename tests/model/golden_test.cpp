@@ -141,15 +141,17 @@ std::vector<int32_t> own_rows(const Json& sequence, const ring::ChunkMap& map, i
   return rows;
 }
 
+enum class Recompute { no, yes };
+
 /// What the ranks of `map` compute together; each sees its own chunks only.
 class GoldenRun {
  public:
-  GoldenRun(const Json& golden, const ring::ChunkMap& map, bool recompute)
+  GoldenRun(const Json& golden, const ring::ChunkMap& map, Recompute recompute)
       : golden_(golden),
         map_(map),
         model_(model_options(golden.at("model"))),
         compression_(compression_options(golden.at("compression"))) {
-    model_.activation_recomputation = recompute;
+    model_.activation_recomputation = recompute == Recompute::yes;
     for (const Json& label : golden.at("labels")) num_valid_ += label.get<int>() >= 0;
   }
 
@@ -328,13 +330,13 @@ TEST_CASE("golden: planes of the rotation are those of the reference") {
 }
 
 TEST_CASE("golden: losses and gradients are those of the reference on every mesh") {
-  const bool recompute = GENERATE(false, true);
+  const auto recompute = GENERATE(Recompute::no, Recompute::yes);
   for (const Json& golden : golden_cases()) {
     const std::string name = golden.at("name");
     const int num_chunks = golden.at("chunks");
     const auto num_tokens = static_cast<int64_t>(golden.at("tokens").size());
     for (const ring::ChunkMap& map : chunk_maps(num_chunks, num_tokens / num_chunks)) {
-      CAPTURE(name, owners(map), recompute);
+      CAPTURE(name, owners(map), recompute == Recompute::yes);
       const Outcome outcome = GoldenRun(golden, map, recompute).run();
       const int num_steps = num_forward_steps(golden);
       const double loss_bound = rounding_bound(num_steps, longest_sum(golden));
