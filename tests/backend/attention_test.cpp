@@ -98,7 +98,8 @@ void require_reference(const Problem& p, const Result& r) {
   }
   const double values = largest(p.v.wide());
   require_close(r.out, out, weight_error, values);
-  // delta and d_weights are sums of D products; a gradient sums over as many terms again.
+  // delta and d_weights are sums of D products. The roundings of different queries, over which d_k
+  // and d_v sum, are independent: they grow with the root of their number.
   const double gradients = largest(p.d_out.wide());
   const double d_weights = 2 * size * gradients * values / std::sqrt(size);
   const double terms =

@@ -1,5 +1,7 @@
+#include <set>
 #include <thread>
 
+#include "backend/targets.hpp"
 #include "support/reference.hpp"
 
 using namespace subring;
@@ -11,6 +13,13 @@ TEST_CASE("make_backend divides the cores of a host among its ranks, at least on
   REQUIRE(many->description().find("1 thread") != std::string::npos);
   REQUIRE(cpu_backend(3)->description().find("3 threads") != std::string::npos);
   REQUIRE(cpu_backend()->description().find("Highway") != std::string::npos);
+}
+
+TEST_CASE("tests of instruction sets really choose different ones") {
+  std::set<std::string> descriptions;
+  for_each_target([&] { descriptions.insert(cpu_backend()->description()); });
+  const size_t known = hwy::SupportedAndGeneratedTargets().size();
+  REQUIRE(descriptions.size() >= std::min<size_t>(known, 2));
 }
 
 TEST_CASE("copies check sizes and move bytes") {

@@ -8,7 +8,7 @@ namespace {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// exp() is good to 2.6e-7 = 4.4 roundings; a sum, a quotient and two products follow.
+// exp() is good to 2.7e-7 = 4.6 roundings; a sum, a quotient and two products follow.
 constexpr double kSigmoidTolerance = 10 * kRounding;
 
 }  // namespace

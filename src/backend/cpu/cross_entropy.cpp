@@ -24,10 +24,10 @@ float row_max(int64_t count, const float* x) {
   return result;
 }
 
-/// Sum of e^(x - shift) over one row; double over blocks of 1024, so that the error does not grow
+/// Sum of e^(x - shift) over one row; double over blocks of 256, so that the error does not grow
 /// with the vocabulary. `exponentials`, when not null, receives the terms (may be x).
 double sum_exponentials(int64_t count, const float* x, float shift, float* exponentials) {
-  constexpr int64_t kBlock = 1024;
+  constexpr int64_t kBlock = 256;
   const hn::ScalableTag<float> d;
   const auto subtract = hn::Set(d, shift);
   double total = 0;

@@ -241,8 +241,8 @@ int encode_row(const Rounder& rounder,
   const float scale = scales()[static_cast<size_t>(code)];
   int8_t q[kChunk + 1];
   for (int64_t j = 0; j < width;) {
-    // int4 chunks start at even columns: the keys change at an even element only if the row starts
-    // at one, so chunks are cut by columns and each half gets the keys of its own elements.
+    // Chunks start at even columns, as pairs of nibbles do; where the random stream changes within
+    // one (every 2^32 elements), it is quantised in two parts.
     const int64_t count = std::min(kChunk, width - j);
     for (int64_t done = 0; done < count;) {
       const int64_t element = first_element + j + done;
