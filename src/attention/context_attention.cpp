@@ -297,8 +297,8 @@ void ContextAttention::compute_angles(codec::BlockCodec& codec,
   if (k == 0) return;
   const Shape shape{shape_.num_owned_chunks, 2, k};
   for (int64_t i = 0; i < shape_.num_owned_chunks; ++i) {
-    backend_.column_mean(chunk_rows(inputs.x, i),
-                         saved.means.rows(i, 1).reshape({shape_.hidden_size}), stream);
+    backend_.column_mean(
+        chunk_rows(inputs.x, i), saved.means.rows(i, 1).reshape({shape_.hidden_size}), stream);
   }
   const auto carve = [&](View memory) {
     return memory.reshape({memory.num_elements()}).rows(0, shape.num_elements()).reshape(shape);
