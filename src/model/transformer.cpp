@@ -51,15 +51,18 @@ Transformer::Transformer(Backend& backend,
 }
 
 void Transformer::make_codecs(const codec::CompressionOptions& compression, uint64_t seed) {
+  const bool never_compressed = compression.codec == codec::Codec::none;
+  const FrameFormat plain_format =
+      never_compressed ? compression.wire_dtype : compression.warmup_wire_dtype;
   for (int64_t i = 0; i < model_.num_hidden_layers; ++i) {
     plain_codecs_.push_back(std::make_unique<codec::BlockCodec>(
         backend_,
-        compression.warmup_wire_dtype,
+        plain_format,
         context_.chunk_tokens,
         codec::make_plain_projection(backend_, context_.kv_width()),
         codec::make_plain_projection(backend_, context_.kv_width())));
   }
-  if (compression.codec == codec::Codec::none) return;
+  if (never_compressed) return;
   const auto stream = backend_.make_stream();
   const codec::RotationOptions& rotation = compression.rotation;
   const auto pairing = codec::make_plane_pairing(
