@@ -197,7 +197,7 @@ void Transformer::block_forward(int64_t layer, View output, Stream& stream) {
   attention_inputs(layer, stream);
   if (observer_) observer_(layer, block.k, block.v);
   // 4. Attention over the whole sequence.
-  attention_->forward(*codecs()[static_cast<size_t>(layer)],
+  attention_->forward(*codecs(kv_form_)[static_cast<size_t>(layer)],
                       {.x = block.attention_in, .q = block.q, .k = block.k, .v = block.v},
                       saved.attention,
                       stream);
@@ -305,7 +305,7 @@ void Transformer::attention_backward(int64_t layer, uint64_t rounding_seed, Stre
       a.d_residual, saved.attention.out, weights.output, a.d_attention, Write::overwrite, stream);
   // 4'. Attention; the angles' share of the input's gradient comes first.
   backend_.fill(a.d_normed, 0, stream);
-  attention_->backward(*codecs()[static_cast<size_t>(layer)],
+  attention_->backward(*codecs(kv_form_)[static_cast<size_t>(layer)],
                        {.x = block.attention_in, .q = block.q, .k = block.k, .v = block.v},
                        saved.attention,
                        a.d_attention,
