@@ -96,15 +96,6 @@ void check_subspaces(const Config& config) {
                      c.rotation.generators,
                      width / 2));
   }
-  if (c.warmup_steps > 0 && c.covariance_steps > c.warmup_steps) {
-    fail(
-        config,
-        {"compression.covariance_steps", "compression.warmup_steps"},
-        fmt::format("covariance_steps {} exceeds warmup_steps {}; must be at most warmup_steps, of "
-                    "which they are the last",
-                    c.covariance_steps,
-                    c.warmup_steps));
-  }
   if (c.unplug_at_step >= 0 &&
       (c.unplug_at_step <= c.warmup_steps || c.unplug_at_step > config.training.steps)) {
     fail(

@@ -194,7 +194,7 @@ void add_compression(std::vector<Key>& keys) {
             &Options::covariance_steps,
             {1, kMaxSteps},
             "steps",
-            "last plain steps whose K and V give the basis; at most warmup_steps");
+            "last plain steps whose K and V give the basis; all of a shorter warm start");
   s.on_off("exact_local",
            &Options::exact_local,
            "pairs of tokens inside one chunk use plain K and V; costs no bytes, keeps the model "

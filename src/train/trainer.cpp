@@ -119,12 +119,6 @@ void Trainer::read_chunks(const data::Loader& loader, int64_t index) {
 
 void Trainer::enter_phase(int64_t step) {
   const Phase next = phase_of_step(config_.compression, step);
-  if (next == Phase::warm_start &&
-      step == config_.compression.warmup_steps - config_.compression.covariance_steps) {
-    transformer_->set_kv_observer([this](int64_t layer, ConstView k, ConstView v) {
-      warm_start_->accumulate(layer, k, v, *stream_);
-    });
-  }
   if (next == phase_) return;
   if (next == Phase::compressed) start_compression(step);
   if (next == Phase::unplugged) unplug(step);
@@ -132,7 +126,6 @@ void Trainer::enter_phase(int64_t step) {
 }
 
 void Trainer::start_compression(int64_t step) {
-  transformer_->set_kv_observer({});
   const auto reports = warm_start_->finish(mesh_.world, transformer_->parameters(), *stream_);
   warm_start_.reset();
   transformer_->set_kv_form(model::KvForm::subspace);
@@ -161,7 +154,19 @@ void Trainer::unplug(int64_t step) {
   report("after_unplug");
 }
 
+void Trainer::observe_kv(int64_t step) {
+  const codec::CompressionOptions& compression = config_.compression;
+  if (phase_ != Phase::warm_start ||
+      step < compression.warmup_steps - compression.covariance_steps) {
+    return;
+  }
+  transformer_->set_kv_observer([this](int64_t layer, ConstView k, ConstView v) {
+    warm_start_->accumulate(layer, k, v, *stream_);
+  });
+}
+
 Trainer::BatchResult Trainer::forward_backward(int64_t step) {
+  observe_kv(step);
   const int64_t batch = config_.data.batch_size;
   const int64_t local = batch / mesh_.degrees.dp;
   BatchResult result;
@@ -183,6 +188,8 @@ Trainer::BatchResult Trainer::forward_backward(int64_t step) {
                            *stream_);
   }
   stream_->synchronize();
+  // Evaluations are not to be seen.
+  transformer_->set_kv_observer({});
   return result;
 }
 
@@ -271,21 +278,27 @@ void Trainer::collect(StepMetrics& metrics, double seconds) {
 }
 
 EvalMetrics Trainer::evaluate(int64_t step) {
-  const int64_t batch = config_.data.batch_size;
-  const int64_t num_sequences =
-      std::min(config_.training.eval_batches * batch, validation_data_->num_sequences());
-  double sums[2] = {0, 0};
+  const wire::TrafficBytes of_step = transport_.take();
+  const int64_t num_sequences = std::min(config_.training.eval_batches * config_.data.batch_size,
+                                         validation_data_->num_sequences());
+  double loss_sum = 0, num_labels = 0;
   for (int64_t index = mesh_.coordinates.dp; index < num_sequences; index += mesh_.degrees.dp) {
     read_chunks(*validation_data_, index);
     transformer_->forward(tokens_, *stream_);
-    sums[0] += transformer_->loss(labels_, *stream_);
-    sums[1] += static_cast<double>(
+    loss_sum += transformer_->loss(labels_, *stream_);
+    num_labels += static_cast<double>(
         std::count_if(labels_.begin(), labels_.end(), [](int32_t label) { return label >= 0; }));
   }
+  const auto kv_bytes = static_cast<double>(
+      transport_.sent_bytes()[static_cast<size_t>(wire::TrafficKind::kv_forward)]);
+  double sums[] = {loss_sum, num_labels, kv_bytes};
   wire::all_reduce_sum(mesh_.world, std::span<double>(sums), wire::TrafficKind::other);
+  transport_.reset();
+  transport_.put_back(of_step);
   return {.step = step,
           .val_loss = sums[0] / std::max(sums[1], 1.0),
           .val_tokens = static_cast<int64_t>(sums[1]),
+          .kv_bytes = static_cast<int64_t>(sums[2]),
           .phase = to_string(phase_)};
 }
 

@@ -185,3 +185,17 @@ TEST_CASE("codec none sends plain K and V in wire_dtype, and in bf16 what is the
             bytes_of(step, wire::TrafficKind::kv_backward) ==
         step.kv_uncompressed_bytes);
 }
+
+TEST_CASE("evaluations count in no step, also where a phase begins with them") {
+  const TinyData data;
+  config::Config config = tiny_config(data);
+  config.compression.unplug_at_step = 5;
+  const RunResult without = run_steps(config, 4, 7);
+  config.data.validation = data.pattern();
+  config.training.eval_batches = 2;
+  const RunResult with = run_steps(config, 4, 7);
+  for (size_t i = 0; i < without.steps.size(); ++i) {
+    CAPTURE(i);
+    CHECK(with.steps[i].bytes == without.steps[i].bytes);
+  }
+}

@@ -32,6 +32,7 @@ struct EvalMetrics {
   int64_t step = 0;
   double val_loss = 0;
   int64_t val_tokens = 0;
+  int64_t kv_bytes = 0;  ///< K and V sent by this evaluation, all ranks; not part of any step
   std::string_view phase;
 };
 

@@ -71,6 +71,8 @@ class Trainer {
   void enter_phase(int64_t step);
   void start_compression(int64_t step);
   void unplug(int64_t step);
+  /// In the last steps of the warm start: second moments of K and V are collected.
+  void observe_kv(int64_t step);
   BatchResult forward_backward(int64_t step);
   StepSums check_finite(int64_t step, double loss_sum, double squared_norm);
   void update(int64_t step, double grad_norm);

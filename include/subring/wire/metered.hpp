@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "subring/wire/transport.hpp"
 
@@ -29,6 +30,12 @@ class MeteredTransport : public Transport {
   /// Sent since the last reset.
   const TrafficBytes& sent_bytes() const { return sent_bytes_; }
   void reset() { sent_bytes_ = {}; }
+  /// Returns the counts and starts anew; put_back() adds them again. Work between the two is
+  /// counted apart.
+  TrafficBytes take() { return std::exchange(sent_bytes_, {}); }
+  void put_back(const TrafficBytes& bytes) {
+    for (size_t kind = 0; kind < bytes.size(); ++kind) sent_bytes_[kind] += bytes[kind];
+  }
 
  private:
   Transport& inner_;
