@@ -1,5 +1,6 @@
 #include "subring/train/description.hpp"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -114,6 +115,11 @@ std::string run_json(const RunFacts& facts) {
                             {"peak_flops", facts.peak_flops},
                             {"memory_bytes", memory_json(facts)}};
   return run.dump();
+}
+
+int64_t peak_resident_bytes() {
+  rusage usage{};
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? int64_t{usage.ru_maxrss} * 1024 : 0;
 }
 
 }  // namespace subring::train

@@ -57,8 +57,11 @@ void MetricsWriter::write(const StepMetrics& m) {
 }
 
 void MetricsWriter::write(const EvalMetrics& m) {
-  const ordered_json line = {
-      {"step", m.step}, {"val_loss", m.val_loss}, {"val_tokens", m.val_tokens}, {"phase", m.phase}};
+  const ordered_json line = {{"step", m.step},
+                             {"val_loss", m.val_loss},
+                             {"val_tokens", m.val_tokens},
+                             {"kv_bytes", m.kv_bytes},
+                             {"phase", m.phase}};
   write_line(line.dump());
 }
 

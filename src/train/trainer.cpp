@@ -349,6 +349,8 @@ void Trainer::run() {
       progress_.eval(eval);
     }
   }
+  progress_.info(fmt::format("done; peak resident memory of this process {:.0f} MiB",
+                             static_cast<double>(peak_resident_bytes()) / (1 << 20)));
 }
 
 }  // namespace subring::train

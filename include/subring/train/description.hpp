@@ -41,4 +41,7 @@ std::vector<std::string> describe_run(const RunFacts& facts);
 /// The object of the first line of metrics.jsonl: version, config, mesh, host, memory.
 std::string run_json(const RunFacts& facts);
 
+/// The most memory that this process has had resident (all its ranks, where they are threads).
+int64_t peak_resident_bytes();
+
 }  // namespace subring::train
