@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# scripts/build.sh [BUILD_DIR] [CMAKE_ARGUMENT...]: builds subring (Release unless told otherwise)
-# into BUILD_DIR (default build/); the programs are in BUILD_DIR/bin.
+# scripts/build.sh [BUILD_DIR] [--tests] [CMAKE_ARGUMENT...]: builds subring (Release unless told
+# otherwise) into BUILD_DIR (default build/); the programs subring and subring-bench are in
+# BUILD_DIR/bin, with --tests those of the tests too.
 # SUBRING_JOBS: compilers at a time; default: cores, one per 1.5 GB of free memory.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 build_dir=${1:-build}
 shift || true
+targets=(--target subring subring-bench)
+if [[ ${1:-} == --tests ]]; then
+  targets=()
+  shift
+fi
 
 jobs=${SUBRING_JOBS:-}
 if [[ -z $jobs ]]; then
@@ -32,4 +38,4 @@ if ! cmake -S . -B "$build_dir" "${generator[@]}" "$@" >"$log" 2>&1; then
   echo "build.sh: configuring failed; scripts/setup.sh installs what is needed" >&2
   exit 1
 fi
-cmake --build "$build_dir" --parallel "$jobs"
+cmake --build "$build_dir" --parallel "$jobs" ${targets[@]+"${targets[@]}"}

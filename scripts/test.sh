@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/setup.sh
-scripts/build.sh build
+scripts/build.sh build --tests
 
 # shellcheck source=scripts/test_environment.sh
 source scripts/test_environment.sh

@@ -8,5 +8,6 @@ namespace subring::app {
 void add_train_command(CLI::App& program);
 void add_tokenize_command(CLI::App& program);
 void add_info_command(CLI::App& program);
+void add_report_command(CLI::App& program);
 
 }  // namespace subring::app

@@ -52,6 +52,7 @@ int run_program(int argc, char** argv) {
   add_train_command(program);
   add_tokenize_command(program);
   add_info_command(program);
+  add_report_command(program);
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& e) {

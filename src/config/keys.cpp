@@ -205,10 +205,12 @@ void add_compression(std::vector<Key>& keys) {
            {.min = 0.0, .max = 1e6},
            "",
            "learning rate of the basis, relative to optimizer.lr");
-  s.choice("wire_dtype", &Options::wire_dtype, "format of coordinates on the wire");
+  s.choice("wire_dtype",
+           &Options::wire_dtype,
+           "format on the wire: of coordinates, or with codec none of plain K and V");
   s.choice("warmup_wire_dtype",
            &Options::warmup_wire_dtype,
-           "format of plain K and V on the wire: codec none, warm start, unplugged");
+           "format of plain K and V on the wire in a subspace run: warm start, unplugged");
   s.integer("unplug_at_step",
             &Options::unplug_at_step,
             {1, kMaxSteps, "never", -1},

@@ -21,7 +21,7 @@ int exit_code(ErrorKind kind) {
 
 Error::Error(ErrorKind kind, std::string_view message, std::string_view where)
     : std::runtime_error(where.empty() ? std::string(message)
-                                       : fmt::format("{}: {}", where, message)),
+                                       : std::string(where).append(": ").append(message)),
       kind_(kind) {}
 
 }  // namespace subring

@@ -51,15 +51,18 @@ Transformer::Transformer(Backend& backend,
 }
 
 void Transformer::make_codecs(const codec::CompressionOptions& compression, uint64_t seed) {
+  const bool never_compressed = compression.codec == codec::Codec::none;
+  const FrameFormat plain_format =
+      never_compressed ? compression.wire_dtype : compression.warmup_wire_dtype;
   for (int64_t i = 0; i < model_.num_hidden_layers; ++i) {
     plain_codecs_.push_back(std::make_unique<codec::BlockCodec>(
         backend_,
-        compression.warmup_wire_dtype,
+        plain_format,
         context_.chunk_tokens,
         codec::make_plain_projection(backend_, context_.kv_width()),
         codec::make_plain_projection(backend_, context_.kv_width())));
   }
-  if (compression.codec == codec::Codec::none) return;
+  if (never_compressed) return;
   const auto stream = backend_.make_stream();
   const codec::RotationOptions& rotation = compression.rotation;
   const auto pairing = codec::make_plane_pairing(
@@ -194,7 +197,7 @@ void Transformer::block_forward(int64_t layer, View output, Stream& stream) {
   attention_inputs(layer, stream);
   if (observer_) observer_(layer, block.k, block.v);
   // 4. Attention over the whole sequence.
-  attention_->forward(*codecs()[static_cast<size_t>(layer)],
+  attention_->forward(*codecs(kv_form_)[static_cast<size_t>(layer)],
                       {.x = block.attention_in, .q = block.q, .k = block.k, .v = block.v},
                       saved.attention,
                       stream);
@@ -302,7 +305,7 @@ void Transformer::attention_backward(int64_t layer, uint64_t rounding_seed, Stre
       a.d_residual, saved.attention.out, weights.output, a.d_attention, Write::overwrite, stream);
   // 4'. Attention; the angles' share of the input's gradient comes first.
   backend_.fill(a.d_normed, 0, stream);
-  attention_->backward(*codecs()[static_cast<size_t>(layer)],
+  attention_->backward(*codecs(kv_form_)[static_cast<size_t>(layer)],
                        {.x = block.attention_in, .q = block.q, .k = block.k, .v = block.v},
                        saved.attention,
                        a.d_attention,

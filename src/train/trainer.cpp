@@ -1,14 +1,11 @@
 #include "subring/train/trainer.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "subring/core/random.hpp"
-#include "subring/ring/schedule.hpp"
+#include "subring/train/description.hpp"
 #include "subring/train/lr_schedule.hpp"
 #include "subring/train/peak_flops.hpp"
 
@@ -265,25 +262,12 @@ void Trainer::collect(StepMetrics& metrics, double seconds) {
   // This message itself: a ring all-reduce sends 2 (m - 1) times its buffer in all.
   metrics.bytes[static_cast<size_t>(wire::TrafficKind::other)] +=
       2 * (mesh_.world.size() - 1) * static_cast<int64_t>(sizeof sums);
-  metrics.kv_uncompressed_bytes = uncompressed_kv_bytes();
-  if (peak_flops_ > 0) metrics.model_flops_utilization = model_flops() / seconds / peak_flops_;
-}
-
-int64_t Trainer::uncompressed_kv_bytes() const {
-  int64_t blocks = 0;
-  for (int sent : ring::blocks_sent(chunks_)) blocks += sent;
-  const int64_t block_bytes = chunks_.chunk_tokens * 2 * config_.model.kv_width() * 2;
-  return 2 * blocks * block_bytes * config_.model.num_hidden_layers * config_.data.batch_size;
-}
-
-double Trainer::model_flops() const {
-  const auto tokens = static_cast<double>(config_.data.batch_size * config_.data.seq_len);
-  const auto weights = static_cast<double>(transformer_->parameters().num_matmul_parameters());
-  // Forward 4 T^2 d, backward twice that, causal half; per layer and sequence.
-  const double attention = 6.0 * static_cast<double>(config_.data.seq_len) * tokens *
-                           static_cast<double>(config_.model.hidden_size) *
-                           static_cast<double>(config_.model.num_hidden_layers);
-  return 6 * weights * tokens + attention;
+  metrics.kv_uncompressed_bytes = uncompressed_kv_bytes_of_step(config_, chunks_);
+  if (peak_flops_ > 0) {
+    const double flops =
+        model_flops_of_step(config_, transformer_->parameters().num_matmul_parameters());
+    metrics.model_flops_utilization = flops / seconds / peak_flops_;
+  }
 }
 
 EvalMetrics Trainer::evaluate(int64_t step) {
@@ -305,51 +289,28 @@ EvalMetrics Trainer::evaluate(int64_t step) {
           .phase = to_string(phase_)};
 }
 
-std::string Trainer::run_json() const {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  nlohmann::ordered_json run = {{"version", SUBRING_VERSION},
-                                {"config", nlohmann::ordered_json::parse(config::to_json(config_))},
-                                {"mesh",
-                                 {{"ranks", mesh_.world.size()},
-                                  {"data_parallel", mesh_.degrees.dp},
-                                  {"pipeline_parallel", mesh_.degrees.pp},
-                                  {"context_parallel", mesh_.degrees.cp},
-                                  {"chunks", chunks_.num_chunks()}}},
-                                {"host", host},
-                                {"backend", backend_->description()},
-                                {"num_parameters", transformer_->parameters().num_parameters()},
-                                {"peak_flops", peak_flops_}};
-  return run.dump();
+RunFacts Trainer::facts() {
+  return {.config = config_,
+          .mesh = mesh_,
+          .chunks = chunks_,
+          .backend = *backend_,
+          .transformer = *transformer_,
+          .num_sequences = train_data_->num_sequences(),
+          .peak_flops = peak_flops_};
 }
 
 void Trainer::describe() {
-  const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
-  progress_.info(fmt::format("backend {}", backend_->description()));
-  progress_.info(fmt::format("{} parameters; {} ranks = {} data parallel x {} context parallel",
-                             transformer_->parameters().num_parameters(),
-                             mesh_.world.size(),
-                             mesh_.degrees.dp,
-                             mesh_.degrees.cp));
-  progress_.info(fmt::format("{} chunks of {} tokens, {} a rank ({})",
-                             chunks_.num_chunks(),
-                             chunks_.chunk_tokens,
-                             chunks_.num_chunks() / mesh_.cp.size(),
-                             to_string(config_.parallelism.load_balancer)));
-  progress_.info(fmt::format("training data: {} sequences of {} tokens",
-                             train_data_->num_sequences(),
-                             config_.data.seq_len));
-  const int64_t weights = transformer_->parameters().flat_values().num_bytes();
-  progress_.info(
-      fmt::format("memory of rank 0: weights, gradients and moments {:.1f} MiB, "
-                  "activations {:.1f} MiB",
-                  mib(4 * weights),
-                  mib(transformer_->memory().used_bytes())));
-  for (const auto& [name, bytes] : transformer_->memory().report()) {
-    progress_.info(fmt::format("  {:<20} {:10.1f} MiB", name, mib(bytes)));
-  }
-  for (const std::string& warning : config::config_warnings(config_)) {
-    if (mesh_.world.index == 0) progress_.warn(warning);
+  for (const std::string& line : describe_run(facts())) progress_.info(line);
+  if (mesh_.world.index != 0) return;
+  for (const std::string& warning : config::config_warnings(config_)) progress_.warn(warning);
+}
+
+StepMetrics Trainer::named_step(int64_t step) {
+  try {
+    return train_step(step);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::wire) throw;
+    throw Error(e.kind(), e.what(), fmt::format("step {}", step + 1));
   }
 }
 
@@ -358,10 +319,10 @@ void Trainer::run() {
   double peak = measure_peak_flops(*backend_, *stream_);
   wire::all_reduce_sum(mesh_.world, std::span<double>(&peak, 1), wire::TrafficKind::other);
   peak_flops_ = peak;
-  if (metrics_ != nullptr) metrics_->write_run(run_json());
+  if (metrics_ != nullptr) metrics_->write_run(run_json(facts()));
   const int64_t steps = config_.training.steps;
   for (int64_t step = 0; step < steps; ++step) {
-    const StepMetrics metrics = train_step(step);
+    const StepMetrics metrics = named_step(step);
     const bool last = metrics.step == steps;
     if (metrics_ != nullptr && (last || metrics.step % config_.metrics.interval == 0)) {
       metrics_->write(metrics);

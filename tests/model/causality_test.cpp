@@ -27,7 +27,7 @@ int64_t first_change(const ModelCase& test, int64_t position, int num_ranks) {
 
 TEST_CASE("changing a token changes nothing before it") {
   ModelCase test;
-  test.load_balancer = GENERATE(mesh::LoadBalancer::contiguous, mesh::LoadBalancer::zigzag);
+  test.assignment = GENERATE(Assignment::contiguous, Assignment::zigzag);
   const auto kind =
       GENERATE(codec::RotationKind::none, codec::RotationKind::taylor2, codec::RotationKind::exact);
   test.compression.rotation.kind = kind;

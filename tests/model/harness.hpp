@@ -5,10 +5,11 @@
 #include <vector>
 
 #include "subring/codec/options.hpp"
-#include "subring/mesh/options.hpp"
 #include "subring/model/transformer.hpp"
 
 namespace subring::test {
+
+enum class Assignment { contiguous, zigzag };
 
 /// One sequence through a tiny transformer (2 layers, width 32, 4 heads) on some ranks.
 struct ModelCase {
@@ -22,7 +23,7 @@ struct ModelCase {
                                         .value_rank = 7,
                                         .wire_dtype = FrameFormat::fp32,
                                         .warmup_wire_dtype = FrameFormat::fp32};
-  mesh::LoadBalancer load_balancer = mesh::LoadBalancer::contiguous;
+  Assignment assignment = Assignment::contiguous;
   int64_t chunks = 4;
   int64_t seq_len = 32;
   uint64_t seed = 3;

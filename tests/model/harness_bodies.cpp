@@ -24,7 +24,7 @@ ring::ChunkMap chunk_map(const ModelCase& test, int num_ranks) {
   map.chunk_tokens = test.seq_len / test.chunks;
   const int chunks = static_cast<int>(test.chunks);
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    if (test.load_balancer == mesh::LoadBalancer::contiguous) {
+    if (test.assignment == Assignment::contiguous) {
       map.owner.push_back(chunk * num_ranks / chunks);
     } else {
       const int run = chunk * 2 * num_ranks / chunks;

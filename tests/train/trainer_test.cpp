@@ -173,3 +173,15 @@ TEST_CASE("bases stay orthonormal, norms do not decay") {
   });
   SUCCEED("no rank threw");
 }
+
+TEST_CASE("codec none sends plain K and V in wire_dtype, and in bf16 what is the reference") {
+  const TinyData data;
+  config::Config config = tiny_config(data);
+  config.compression.codec = codec::Codec::none;
+  config.compression.warmup_wire_dtype = FrameFormat::int4;
+  config.compression.wire_dtype = FrameFormat::bf16;
+  const train::StepMetrics step = run_steps(config, 4, 1).steps[0];
+  CHECK(bytes_of(step, wire::TrafficKind::kv_forward) +
+            bytes_of(step, wire::TrafficKind::kv_backward) ==
+        step.kv_uncompressed_bytes);
+}

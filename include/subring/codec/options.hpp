@@ -42,9 +42,10 @@ struct CompressionOptions {
   bool learned_basis = true;      ///< the basis is trained on the Stiefel manifold
   double basis_lr_factor = 3.0;   ///< learning rate of the basis, relative to optimizer.lr
   RotationOptions rotation;
+  /// Of coordinates; with codec none of plain K and V.
   FrameFormat wire_dtype = FrameFormat::int8;
-  FrameFormat warmup_wire_dtype =
-      FrameFormat::bf16;        ///< of plain K and V: codec none, warm start, unplugged
+  /// Of plain K and V in a subspace run: warm start and unplugged.
+  FrameFormat warmup_wire_dtype = FrameFormat::bf16;
   int64_t unplug_at_step = -1;  ///< back to plain K and V from this step on; -1: never
 };
 

@@ -37,8 +37,8 @@ class Transformer {
   /// @throws Error{shape}  subspace with codec none
   void set_kv_form(KvForm form);
   KvForm kv_form() const { return kv_form_; }
-  /// The wire layout of the current form.
-  const codec::BlockLayout& block_layout() const { return codecs().front()->layout(); }
+  /// What a block looks like on the wire, the same in every layer.
+  const codec::BlockLayout& layout_of(KvForm form) const { return codecs(form).front()->layout(); }
 
   /// Called with (layer, k, v), plain and before RoPE [n, e], in each forward pass; may be empty.
   using KvObserver = std::function<void(int64_t, ConstView, ConstView)>;
@@ -60,8 +60,8 @@ class Transformer {
   ConstView token_losses() const { return activations_.losses; }
 
  private:
-  const std::vector<std::unique_ptr<codec::BlockCodec>>& codecs() const {
-    return kv_form_ == KvForm::plain ? plain_codecs_ : subspace_codecs_;
+  const std::vector<std::unique_ptr<codec::BlockCodec>>& codecs(KvForm form) const {
+    return form == KvForm::plain ? plain_codecs_ : subspace_codecs_;
   }
   void make_codecs(const codec::CompressionOptions& compression, uint64_t seed);
   attention::CodecLimits codec_limits() const;

@@ -11,6 +11,7 @@
 #include "subring/model/transformer.hpp"
 #include "subring/model/warm_start.hpp"
 #include "subring/sync/weight_sync.hpp"
+#include "subring/train/description.hpp"
 #include "subring/train/metrics.hpp"
 #include "subring/train/optimizer.hpp"
 #include "subring/train/progress.hpp"
@@ -74,9 +75,9 @@ class Trainer {
   StepSums check_finite(int64_t step, double loss_sum, double squared_norm);
   void update(int64_t step, double grad_norm);
   void collect(StepMetrics& metrics, double seconds);
-  int64_t uncompressed_kv_bytes() const;
-  double model_flops() const;
-  std::string run_json() const;
+  RunFacts facts();
+  /// train_step() whose lost peers are named with the step.
+  StepMetrics named_step(int64_t step);
 
   config::Config config_;
   wire::MeteredTransport transport_;
