@@ -6,7 +6,9 @@
 namespace subring::attention {
 namespace {
 
-constexpr int kAngleTags = 16000;  // above the tags of blocks, below those of collectives
+// Two tags a chunk, as blocks have: of at most 4096 chunks (mesh), so that both fit below the tags
+// of collectives.
+constexpr int kAngleTags = 16000;
 
 struct Pending {
   wire::Envelope envelope;

@@ -72,7 +72,7 @@ int num_chunks(const ParallelismOptions& options, int cp_size) {
   const int64_t unit =
       options.load_balancer == LoadBalancer::zigzag ? 2 * int64_t{cp_size} : int64_t{cp_size};
   const int64_t count = options.chunks == 0 ? unit : options.chunks;
-  constexpr int64_t kMaxChunks = 1 << 20;  // far above use; keeps indices and tags in int
+  constexpr int64_t kMaxChunks = 4096;  // two message tags each, below those of angles
   SUBRING_CHECK(count > 0 && count % unit == 0 && count <= kMaxChunks,
                 ErrorKind::config,
                 "parallelism.chunks is {}, allowed: multiples of {} ({} on {} ranks)",

@@ -54,7 +54,9 @@ codec::SubspaceParameters ParameterSet::add_subspace(const std::string& prefix,
                                                      const ModelOptions& model,
                                                      const codec::CompressionOptions& compression) {
   codec::SubspaceParameters subspace;
-  const WeightPair basis = add(prefix + ".basis", ParameterRole::basis, {model.kv_width(), rank});
+  const ParameterRole role =
+      compression.learned_basis ? ParameterRole::basis : ParameterRole::frozen;
+  const WeightPair basis = add(prefix + ".basis", role, {model.kv_width(), rank});
   subspace.basis = basis.value;
   if (compression.learned_basis) subspace.d_basis = basis.gradient;
   if (compression.rotation.kind == codec::RotationKind::none) return subspace;

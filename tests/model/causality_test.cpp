@@ -1,4 +1,4 @@
-// design.md section 6.4: changing token t changes no logit before t.
+// Causality: changing token t changes no hidden state, and so no logit, before t.
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// design.md section 6.2: one process with C chunks = m ranks.
+// The model depends on the chunks, not on the ranks: one process with C chunks = m ranks.
 
 #include "support/catch.hpp"
 #include "train/tiny_run.hpp"

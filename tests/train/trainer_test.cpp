@@ -199,3 +199,24 @@ TEST_CASE("evaluations count in no step, also where a phase begins with them") {
     CHECK(with.steps[i].bytes == without.steps[i].bytes);
   }
 }
+
+TEST_CASE("a basis that is not learned keeps its bits, a learned one moves") {
+  const TinyData data;
+  config::Config config = tiny_config(data);
+  config.compression.learned_basis = GENERATE(false, true);
+  wire::run_local_ranks(2, [&](wire::Transport& transport) {
+    train::Trainer trainer(config, transport, {});
+    const auto basis = [&] {
+      const View view = trainer.transformer().parameters().layers[0].key_subspace.basis;
+      return std::vector<float>(view.f32(), view.f32() + view.num_elements());
+    };
+    for (int64_t step = 0; step < 4; ++step) trainer.train_step(step);
+    const std::vector<float> before = basis();
+    for (int64_t step = 4; step < 8; ++step) trainer.train_step(step);
+    SUBRING_CHECK((basis() == before) == !config.compression.learned_basis,
+                  ErrorKind::shape,
+                  "learned_basis {}",
+                  config.compression.learned_basis);
+  });
+  SUCCEED("no rank threw");
+}

@@ -161,7 +161,8 @@ class Backend {
 
   /// @name Frames (docs/numerics.md): a matrix as bytes for the wire
   /// bytes [frame_bytes(format, n, r)] u8 = x [n, r]. Per-token scales are powers of 2^(1/4), one
-  /// byte each. A row with a value that is not finite, or too large, decodes to NaN.
+  /// byte each. In int8 and int4 a row with a value that is not finite, or too
+  /// large, decodes to NaN.
   virtual void encode_frame(FrameFormat format,
                             const FrameRounding& rounding,
                             ConstView x,

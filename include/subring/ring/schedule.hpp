@@ -28,8 +28,8 @@ int num_hops(const ChunkMap& map, int chunk);
 
 Schedule make_schedule(const ChunkMap& map, int rank);
 
-/// Blocks that leave each rank in one layer's forward pass (as many gradients in the backward
-/// pass).
+/// Blocks that leave each rank in one layer's forward pass. In the backward pass each rank sends as
+/// many gradients as blocks had reached it: the same number over all ranks.
 std::vector<int> blocks_sent(const ChunkMap& map);
 
 }  // namespace subring::ring

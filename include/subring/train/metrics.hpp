@@ -10,7 +10,7 @@
 
 namespace subring::train {
 
-/// One step, summed over ranks where it is a sum (metrics.jsonl, docs of each field in the README).
+/// One step, summed over ranks where it is a sum (a line of metrics.jsonl).
 struct StepMetrics {
   int64_t step = 0;  ///< counted from 1: the state after this many steps
   double loss = 0;   ///< nats per valid token
