@@ -32,6 +32,10 @@ for tool in apt-get apt-cache dpkg-deb zcat sed awk iconv; do
   command -v $tool >/dev/null || fail "needs '$tool'; on other systems than Debian and Ubuntu put plain text files into a directory yourself"
 done
 
+# What lies in a directory of somebody else's is not ours to replace.
+if [ ! -e "$out/.complete" ] && [ -n "$(ls "$out"/*.txt 2>/dev/null)" ]; then
+  fail "$out holds .txt files that this script did not write; name a new directory"
+fi
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 work=$(mktemp -d "$out/.work.XXXXXX")

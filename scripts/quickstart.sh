@@ -7,10 +7,10 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 steps=()
-if [[ ${1:-} == --steps && -n ${2:-} ]]; then
+if [[ ${1:-} == --steps && ${2:-} =~ ^[0-9]+$ && ${2:-0} -gt 100 ]]; then
   steps=(--set "training.steps=$2")
 elif (($# > 0)); then
-  echo "usage: scripts/quickstart.sh [--steps N]" >&2
+  echo "usage: scripts/quickstart.sh [--steps N]   (N > 100, the steps of the warm start)" >&2
   exit 2
 fi
 

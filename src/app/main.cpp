@@ -1,11 +1,14 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <new>
 #include <string>
+#include <thread>
 
 #include "commands.hpp"
 #include "subring/core/error.hpp"
@@ -24,10 +27,20 @@ void restart_with_passive_openmp(char** argv) {
   // Without /proc the program is only slower.
 }
 
-/// "rank r: " under mpirun or srun, which number the processes of a job; else "".
-std::string rank_prefix() {
+/// A program started without one of the standard streams would get its descriptor for the next file
+/// that it opens, and write its messages into that.
+void open_standard_streams() {
+  int descriptor = 0;
+  do {
+    descriptor = open("/dev/null", O_RDWR);
+  } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+  if (descriptor > STDERR_FILENO) close(descriptor);
+}
+
+/// Of this process under mpirun or srun, which number the processes of a job; else "".
+std::string launched_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
-    if (const char* rank = std::getenv(name)) return fmt::format("rank {}: ", rank);
+    if (const char* rank = std::getenv(name)) return rank;
   }
   return "";
 }
@@ -38,7 +51,11 @@ void print_error(std::string message) {
     if (c == '\n' || c == '\r') c = ' ';
   }
   while (!message.empty() && message.back() == ' ') message.pop_back();
-  const std::string line = fmt::format("subring: {}{}\n", rank_prefix(), message);
+  const std::string rank = launched_rank();
+  // All ranks of a job read the same files: rank 0 speaks first, and its end ends the others.
+  if (!rank.empty() && rank != "0") std::this_thread::sleep_for(std::chrono::seconds(1));
+  const std::string line =
+      fmt::format("subring: {}{}\n", rank.empty() ? "" : "rank " + rank + ": ", message);
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
@@ -48,13 +65,16 @@ int run_program(int argc, char** argv) {
       "joined by slow links.",
       "subring");
   program.set_version_flag("--version", "subring " SUBRING_VERSION);
-  program.require_subcommand(1);
   add_train_command(program);
   add_tokenize_command(program);
   add_info_command(program);
   add_report_command(program);
   try {
     program.parse(argc, argv);
+    // Checked here, not by require_subcommand(), which hides the name of an unknown one.
+    if (program.get_subcommands().empty()) {
+      throw CLI::RequiredError("a subcommand (train, tokenize, report, info)");
+    }
   } catch (const CLI::Success& e) {
     program.exit(e);  // prints the help or the version
   } catch (const CLI::ParseError& e) {
@@ -74,6 +94,7 @@ int run_program(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace subring;
+  app::open_standard_streams();
   app::restart_with_passive_openmp(argv);
   try {
     return app::run_program(argc, argv);

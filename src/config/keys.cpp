@@ -162,7 +162,7 @@ void add_parallelism(std::vector<Key>& keys) {
             "groups of context-parallel ranks with sequences of their own; divides batch_size");
   s.integer("chunks",
             &Options::chunks,
-            {1, kMaxInt32, "auto", 0},
+            {1, 4096, "auto", 0},
             "chunks",
             "pieces of a sequence, its unit of compression; auto: one a rank (contiguous) or two a "
             "rank (zigzag)");
@@ -261,11 +261,6 @@ void add_run(std::vector<Key>& keys) {
 
   using Metrics = train::MetricsOptions;
   Section<Metrics> m(keys, "metrics.", [](Config& c) -> Metrics& { return c.metrics; });
-  m.integer("interval",
-            &Metrics::interval,
-            {1, kMaxSteps},
-            "steps",
-            "between train lines in metrics.jsonl");
   m.integer("log_interval",
             &Metrics::log_interval,
             {1, kMaxSteps},

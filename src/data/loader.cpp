@@ -12,6 +12,20 @@ namespace {
 
 constexpr uint64_t kOrderStream = 0x6f72646572;  // "order"
 
+/// Sets up to this size are checked for foreign tokens when they are opened; a fraction of a
+/// second.
+constexpr int64_t kCheckedTokens = 128 << 20;
+
+void check_tokens(const Shard& shard, int64_t vocab_size) {
+  std::vector<int32_t> piece(1 << 16);
+  for (int64_t first = 0; first < shard.num_tokens();) {
+    const int64_t count =
+        std::min<int64_t>(static_cast<int64_t>(piece.size()), shard.num_tokens() - first);
+    shard.read(first, std::span(piece).first(static_cast<size_t>(count)), vocab_size);
+    first += count;
+  }
+}
+
 }  // namespace
 
 Loader::Loader(
@@ -37,7 +51,11 @@ Loader::Loader(
     unused_tokens_ += sequences > 0 ? tokens - 1 - sequences * seq_len : tokens;
     longest = std::max(longest, tokens);
   }
-  if (num_sequences() > 0) return;
+  if (num_sequences() > 0) {
+    if (num_tokens_ > kCheckedTokens) return;
+    for (const Shard& shard : shards_) check_tokens(shard, vocab_size_);
+    return;
+  }
   throw Error(
       ErrorKind::data,
       fmt::format("the longest of {} shard(s) has {} tokens; one sequence needs seq_len + 1 "

@@ -75,7 +75,7 @@ int num_chunks(const ParallelismOptions& options, int cp_size) {
   constexpr int64_t kMaxChunks = 4096;  // two message tags each, below those of angles
   SUBRING_CHECK(count > 0 && count % unit == 0 && count <= kMaxChunks,
                 ErrorKind::config,
-                "parallelism.chunks is {}, allowed: multiples of {} ({} on {} ranks)",
+                "parallelism.chunks is {}, allowed: multiples of {} ({} on {} ranks) up to 4096",
                 options.chunks,
                 unit,
                 to_string(options.load_balancer),

@@ -93,6 +93,12 @@ attention::CodecLimits Transformer::codec_limits() const {
   return limits;
 }
 
+std::vector<const Arena*> Transformer::arenas() const {
+  std::vector<const Arena*> result = {arena_.get()};
+  if (codec_arena_ != nullptr) result.push_back(codec_arena_.get());
+  return result;
+}
+
 void Transformer::set_kv_form(KvForm form) {
   SUBRING_CHECK(form == KvForm::plain || !subspace_codecs_.empty(),
                 ErrorKind::shape,

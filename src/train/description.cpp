@@ -15,11 +15,14 @@ using nlohmann::ordered_json;
 
 double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-/// Bytes of this rank by name: parameters with all that goes with them, and the activations.
+/// Bytes of this rank by name.
 ordered_json memory_json(const RunFacts& facts) {
-  const int64_t weights = facts.transformer.parameters().flat_values().num_bytes();
-  ordered_json memory = {{"weights", weights}, {"gradients", weights}, {"moments", 2 * weights}};
-  for (const auto& [name, bytes] : facts.transformer.memory().report()) memory[name] = bytes;
+  ordered_json memory = ordered_json::object();
+  for (const Arena* arena : facts.arenas) {
+    for (const auto& [name, bytes] : arena->report()) {
+      memory[name] = memory.value(name, int64_t{0}) + bytes;
+    }
+  }
   return memory;
 }
 

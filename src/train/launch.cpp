@@ -44,20 +44,16 @@ bool use_mpi(const config::Config& config, const LaunchOptions& options) {
   return true;
 }
 
-/// A rank of an MPI job that failed says why, then ends the job for all.
-[[noreturn]] void report_and_abort(wire::Transport& transport,
-                                   const char* what,
-                                   int code,
-                                   bool same_everywhere) {
-  if (same_everywhere && transport.rank() != 0) {
-    // Rank 0 found the same and reports it; leave it the time to.
-    std::this_thread::sleep_for(std::chrono::seconds(2));
-  } else {
-    fmt::print(stderr, "subring: rank {}: {}\n", transport.rank(), what);
-    std::fflush(stderr);
-  }
-  transport.abort(what, code);
-  std::_Exit(code);
+/// A rank of an MPI job that failed says why, then ends the job for all. Where all ranks are likely
+/// to have found the same, rank 0 speaks first, and with that ends the others before they do.
+[[noreturn]] void report_and_abort(wire::Transport& transport, const char* what, ErrorKind kind) {
+  const bool likely_same =
+      kind == ErrorKind::non_finite || kind == ErrorKind::config || kind == ErrorKind::data;
+  if (likely_same && transport.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+  fmt::print(stderr, "subring: rank {}: {}\n", transport.rank(), what);
+  std::fflush(stderr);
+  transport.abort(what, exit_code(kind));
+  std::_Exit(exit_code(kind));
 }
 
 }  // namespace
@@ -70,15 +66,15 @@ void launch(const config::Config& config, const LaunchOptions& options) {
         num_ranks, [&](wire::Transport& transport) { run_rank(config, options, transport); });
     return;
   }
-  const auto transport = wire::connect_mpi();
+  const auto transport =
+      wire::connect_mpi(std::chrono::duration<double>(config.wire.timeout_seconds));
   try {
     config::check_config_for_ranks(config, transport->size());
     run_rank(config, options, *transport);
   } catch (const Error& e) {
-    const bool same_everywhere = e.kind() == ErrorKind::non_finite || e.kind() == ErrorKind::config;
-    report_and_abort(*transport, e.what(), exit_code(e.kind()), same_everywhere);
+    report_and_abort(*transport, e.what(), e.kind());
   } catch (const std::exception& e) {
-    report_and_abort(*transport, e.what(), 1, false);
+    report_and_abort(*transport, e.what(), ErrorKind::backend);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,6 +15,16 @@ std::string format_duration(double seconds) {
   if (total < 3600) return fmt::format("{}m{:02}s", total / 60, total % 60);
   return fmt::format("{}h{:02}m", total / 3600, total / 60 % 60);
 }
+
+namespace {
+
+int terminal_columns() {
+  winsize size{};
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return known ? size.ws_col : 80;
+}
+
+}  // namespace
 
 Progress::Progress(int rank, int64_t num_steps, int64_t log_interval)
     : shown_(rank == 0),
@@ -62,7 +73,8 @@ std::string Progress::describe(const StepMetrics& m) const {
 void Progress::step(const StepMetrics& m) {
   if (!shown_) return;
   if (terminal_) {
-    fmt::print(stderr, "\r\033[K{}", describe(m));
+    // One row: what wraps cannot be replaced.
+    fmt::print(stderr, "\r\033[K{:.{}}", describe(m), terminal_columns() - 1);
     std::fflush(stderr);
     live_line_ = true;
     return;

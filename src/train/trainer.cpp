@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "subring/core/random.hpp"
+#include "subring/train/agreement.hpp"
 #include "subring/train/description.hpp"
 #include "subring/train/lr_schedule.hpp"
 #include "subring/train/peak_flops.hpp"
@@ -75,9 +76,7 @@ Trainer::Trainer(const config::Config& config,
     validation_data_ = std::make_unique<data::Loader>(
         config.data.validation, config.model.vocab_size, config.data.seq_len, false, 0);
   }
-  if (transport.rank() == 0 && !run_directory.empty()) {
-    metrics_ = std::make_unique<MetricsWriter>(run_directory);
-  }
+  check_agreement(mesh_.world, config, train_data_->num_tokens());
   backend_ = make_backend(config.backend, transport.num_local_ranks());
   stream_ = backend_->make_stream();
   transformer_ = std::make_unique<model::Transformer>(
@@ -92,6 +91,10 @@ Trainer::Trainer(const config::Config& config,
   if (phase_ == Phase::warm_start) {
     warm_start_ = std::make_unique<model::WarmStart>(
         *backend_, config.model.num_hidden_layers, config.model.kv_width());
+  }
+  // Last: a run that cannot start leaves no trace.
+  if (transport.rank() == 0 && !run_directory.empty()) {
+    metrics_ = std::make_unique<MetricsWriter>(run_directory);
   }
 }
 
@@ -230,6 +233,8 @@ void Trainer::update(int64_t step, double grad_norm) {
 StepMetrics Trainer::train_step(int64_t step) {
   transport_.reset();
   transport_.take_wait_seconds();
+  step_ = step;
+  evaluation_seconds_ = 0;
   const auto start = Clock::now();
   enter_phase(step);
   if (config_.weight_sync.rotate_chunks) assign_chunks(step);
@@ -249,7 +254,7 @@ StepMetrics Trainer::train_step(int64_t step) {
   metrics.grad_norm = std::sqrt(sums.squared_norms / mesh_.world.size());
   metrics.tokens = config_.data.batch_size * config_.data.seq_len;
   metrics.phase = to_string(phase_);
-  collect(metrics, seconds_since(start));
+  collect(metrics, seconds_since(start) - evaluation_seconds_);
   return metrics;
 }
 
@@ -278,6 +283,7 @@ void Trainer::collect(StepMetrics& metrics, double seconds) {
 }
 
 EvalMetrics Trainer::evaluate(int64_t step) {
+  const auto start = Clock::now();
   const wire::TrafficBytes of_step = transport_.take();
   const int64_t num_sequences = std::min(config_.training.eval_batches * config_.data.batch_size,
                                          validation_data_->num_sequences());
@@ -295,6 +301,12 @@ EvalMetrics Trainer::evaluate(int64_t step) {
   wire::all_reduce_sum(mesh_.world, std::span<double>(sums), wire::TrafficKind::other);
   transport_.reset();
   transport_.put_back(of_step);
+  SUBRING_CHECK(std::isfinite(sums[0]),
+                ErrorKind::non_finite,
+                "step {}: the validation loss is not finite, so the weights are not (lower "
+                "optimizer.lr)",
+                step);
+  evaluation_seconds_ += seconds_since(start);
   return {.step = step,
           .val_loss = sums[0] / std::max(sums[1], 1.0),
           .val_tokens = static_cast<int64_t>(sums[1]),
@@ -303,13 +315,21 @@ EvalMetrics Trainer::evaluate(int64_t step) {
 }
 
 RunFacts Trainer::facts() {
-  return {.config = config_,
-          .mesh = mesh_,
-          .chunks = chunks_,
-          .backend = *backend_,
-          .transformer = *transformer_,
-          .num_sequences = train_data_->num_sequences(),
-          .peak_flops = peak_flops_};
+  RunFacts facts{.config = config_,
+                 .mesh = mesh_,
+                 .chunks = chunks_,
+                 .backend = *backend_,
+                 .transformer = *transformer_,
+                 .num_sequences = train_data_->num_sequences(),
+                 .peak_flops = peak_flops_};
+  const auto add = [&](const std::vector<const Arena*>& arenas) {
+    facts.arenas.insert(facts.arenas.end(), arenas.begin(), arenas.end());
+  };
+  add(transformer_->parameters().arenas());
+  add(optimizer_->arenas());
+  add(transformer_->arenas());
+  if (warm_start_ != nullptr) add({&warm_start_->arena()});
+  return facts;
 }
 
 void Trainer::describe() {
@@ -318,16 +338,16 @@ void Trainer::describe() {
   for (const std::string& warning : config::config_warnings(config_)) progress_.warn(warning);
 }
 
-StepMetrics Trainer::named_step(int64_t step) {
+void Trainer::run() {
   try {
-    return train_step(step);
+    run_steps();
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::wire) throw;
-    throw Error(e.kind(), e.what(), fmt::format("step {}", step + 1));
+    throw Error(e.kind(), e.what(), fmt::format("step {}", step_ + 1));
   }
 }
 
-void Trainer::run() {
+void Trainer::run_steps() {
   describe();
   double peak = measure_peak_flops(*backend_, *stream_);
   wire::all_reduce_sum(mesh_.world, std::span<double>(&peak, 1), wire::TrafficKind::other);
@@ -335,11 +355,9 @@ void Trainer::run() {
   if (metrics_ != nullptr) metrics_->write_run(run_json(facts()));
   const int64_t steps = config_.training.steps;
   for (int64_t step = 0; step < steps; ++step) {
-    const StepMetrics metrics = named_step(step);
+    const StepMetrics metrics = train_step(step);
     const bool last = metrics.step == steps;
-    if (metrics_ != nullptr && (last || metrics.step % config_.metrics.interval == 0)) {
-      metrics_->write(metrics);
-    }
+    if (metrics_ != nullptr) metrics_->write(metrics);
     progress_.step(metrics);
     const int64_t interval = config_.training.eval_interval;
     if (validation_data_ == nullptr) continue;

@@ -10,7 +10,10 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <cstdio>
 #include <exception>
+#include <mutex>
 #include <thread>
 #include <vector>
 #endif
@@ -208,9 +211,44 @@ class MpiTransfer : public Transfer {
   bool done_ = false;
 };
 
+/// Ends the process when a call into MPI that meets all ranks takes longer than it may. While it
+/// lives, so does one sleeping thread.
+class Watchdog {
+ public:
+  Watchdog(std::chrono::duration<double> timeout, const char* what)
+      : thread_([this, timeout, what] {
+          std::unique_lock lock(mutex_);
+          if (ended_.wait_for(lock, timeout, [this] { return over_; })) return;
+          fmt::print(stderr,
+                     "subring: after {:.1f} s other ranks have not come to {}; is each of them "
+                     "running, and can they reach this host?\n",
+                     timeout.count(),
+                     what);
+          std::fflush(stderr);
+          std::_Exit(1);
+        }) {}
+  ~Watchdog() {
+    {
+      std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    ended_.notify_all();
+    thread_.join();
+  }
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool over_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
+
 class MpiTransport : public Transport {
  public:
-  MpiTransport() {
+  explicit MpiTransport(std::chrono::duration<double> timeout) : timeout_(timeout) {
+    const Watchdog watchdog(timeout_, "the start (MPI_Init)");
     int provided = 0;
     SUBRING_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
     SUBRING_CHECK(provided >= MPI_THREAD_FUNNELED,
@@ -229,6 +267,7 @@ class MpiTransport : public Transport {
 
   ~MpiTransport() override {
     if (connection_.failed || std::uncaught_exceptions() > exceptions_at_start_) return;
+    const Watchdog watchdog(timeout_, "the end (MPI_Finalize)");
     MPI_Comm_free(&connection_.comm);
     MPI_Finalize();
   }
@@ -266,6 +305,7 @@ class MpiTransport : public Transport {
     return std::make_unique<MpiTransfer>(connection_, direction, envelope, data, num_bytes);
   }
 
+  std::chrono::duration<double> timeout_;
   Connection connection_;
   int num_local_ranks_ = 1;
   int exceptions_at_start_ = std::uncaught_exceptions();
@@ -286,11 +326,11 @@ std::string mpi_version() {
   return name;
 }
 
-std::unique_ptr<Transport> connect_mpi() {
+std::unique_ptr<Transport> connect_mpi(std::chrono::duration<double> timeout) {
   int initialised = 0;
   MPI_Initialized(&initialised);
   SUBRING_CHECK(initialised == 0, ErrorKind::wire, "MPI can be initialised once a process only");
-  return std::make_unique<MpiTransport>();
+  return std::make_unique<MpiTransport>(timeout);
 }
 
 #else
@@ -299,7 +339,7 @@ bool mpi_available() { return false; }
 
 std::string mpi_version() { return {}; }
 
-std::unique_ptr<Transport> connect_mpi() {
+std::unique_ptr<Transport> connect_mpi(std::chrono::duration<double>) {
   throw Error(ErrorKind::wire, "this build of subring has no MPI");
 }
 

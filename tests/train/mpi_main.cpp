@@ -39,7 +39,7 @@ void compare(const config::Config& config, wire::Transport& transport, std::stri
 }  // namespace
 
 int main() {
-  const auto transport = wire::connect_mpi();
+  const auto transport = wire::connect_mpi(std::chrono::seconds(60));
   try {
     const TinyData data;  // each rank writes its own, all the same
     config::Config config = tiny_config(data);

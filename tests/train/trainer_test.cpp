@@ -220,3 +220,40 @@ TEST_CASE("a basis that is not learned keeps its bits, a learned one moves") {
   });
   SUCCEED("no rank threw");
 }
+
+TEST_CASE("a rank with another configuration is refused, and the key named") {
+  const TinyData data;
+  const config::Config config = tiny_config(data);
+  config::Config other = config;
+  other.optimizer.lr = 0.5;
+  std::string message;
+  try {
+    wire::run_local_ranks(3, [&](wire::Transport& transport) {
+      train::Trainer(transport.rank() == 2 ? other : config, transport, {});
+      // The others come to a meeting that rank 2 does not reach.
+      wire::barrier({&transport, {0, 1, 2}, transport.rank(), std::chrono::seconds(20)});
+    });
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::config);
+    message = error.what();
+  }
+  CHECK(message.find("optimizer.lr is 0.5 on rank 2 and 0.003 on rank 0") != std::string::npos);
+}
+
+TEST_CASE("an evaluation of broken weights ends the run") {
+  const TinyData data;
+  config::Config config = tiny_config(data);
+  config.data.validation = data.pattern();
+  wire::run_local_ranks(2, [&](wire::Transport& transport) {
+    train::Trainer trainer(config, transport, {});
+    trainer.transformer().parameters().flat_values().f32()[0] = NAN;
+    bool stopped = false;
+    try {
+      trainer.evaluate(3);
+    } catch (const Error& error) {
+      stopped = error.kind() == ErrorKind::non_finite;
+    }
+    SUBRING_CHECK(stopped, ErrorKind::shape, "went on");
+  });
+  SUCCEED("both ranks stopped");
+}

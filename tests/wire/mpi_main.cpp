@@ -47,7 +47,7 @@ void run(Transport& transport, const std::string& what) {
   if (what == "good") {
     bool refused = false;
     try {
-      connect_mpi();
+      connect_mpi(std::chrono::seconds(60));
     } catch (const Error& error) {
       refused = error.kind() == ErrorKind::wire;
     }
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "good";
   try {
     if (!launched_by_mpi()) throw Error(ErrorKind::config, "to be started by mpirun");
-    const auto transport = connect_mpi();
+    const auto transport = connect_mpi(std::chrono::seconds(60));
     if (what == "unwound") {
       for (const TransportBody& body : bad_bodies()) {
         if (body.name == "throws") body.run(*transport);

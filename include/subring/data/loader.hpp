@@ -15,7 +15,8 @@ namespace subring::data {
 /// Const calls are thread-safe.
 class Loader {
  public:
-  /// Opens every shard (a page each).
+  /// Opens every shard (a page each). A set of up to 2^27 tokens is read once, so that a token that
+  /// is not below vocab_size is found before training; in larger sets it is found when it is read.
   /// @param pattern     glob of shards
   /// @param vocab_size  every token read must be below it
   /// @param seq_len     tokens of a sequence

@@ -66,6 +66,8 @@ class ParameterSet {
   /// All of them as one f32 vector, padding included.
   View flat_values() const;
   View flat_gradients() const;
+  /// The memory of values and gradients.
+  std::vector<const Arena*> arenas() const { return {values_.get(), gradients_.get()}; }
   int64_t num_parameters() const;
   /// Parameters that take part in matrix products: what 6 N flops a token are counted on.
   int64_t num_matmul_parameters() const;

@@ -31,7 +31,8 @@ class Transformer {
               uint64_t seed);
 
   ParameterSet& parameters() { return parameters_; }
-  const Arena& memory() const { return *arena_; }
+  /// The memory of activations, scratch and codecs.
+  std::vector<const Arena*> arenas() const;
 
   void set_chunks(const wire::Group& group, const ring::ChunkMap& map);
   /// @throws Error{shape}  subspace with codec none

@@ -25,6 +25,8 @@ class WarmStart {
   /// Memory: 2 layers e^2 numbers.
   WarmStart(Backend& backend, int64_t num_layers, int64_t kv_width);
 
+  const Arena& arena() const { return *arena_; }
+
   /// Adds k^T k and v^T v of one layer. Cost: 4 n e^2 flops.
   void accumulate(int64_t layer, ConstView k, ConstView v, Stream& stream);
 

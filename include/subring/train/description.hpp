@@ -17,8 +17,9 @@ struct RunFacts {
   const ring::ChunkMap& chunks;
   Backend& backend;
   model::Transformer& transformer;
-  int64_t num_sequences = 0;  ///< of training data, in one epoch
-  double peak_flops = 0;      ///< measured, all ranks; 0: not measured
+  std::vector<const Arena*> arenas;  ///< all memory of this rank
+  int64_t num_sequences = 0;         ///< of training data, in one epoch
+  double peak_flops = 0;             ///< measured, all ranks; 0: not measured
 };
 
 /// Bytes of K and V blocks, and of their gradients, that all ranks send in one step; to the byte,

@@ -35,6 +35,8 @@ class Optimizer {
   /// Makes the columns of all bases orthonormal again (after replicas were averaged).
   void retract_bases(Stream& stream);
 
+  /// The memory of moments and scratch.
+  std::vector<const Arena*> arenas() const { return {first_.get(), second_.get(), scratch_.get()}; }
   /// First and second moments, flat, in the order of the parameters.
   std::array<View, 2> moments() const { return {first_->contents(), second_->contents()}; }
 

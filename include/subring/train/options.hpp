@@ -40,7 +40,6 @@ struct LrSchedulerOptions {
 
 /// Section `metrics`.
 struct MetricsOptions {
-  int64_t interval = 1;       ///< steps between train lines in metrics.jsonl
   int64_t log_interval = 10;  ///< steps between progress lines where stderr is no terminal
 };
 

@@ -78,8 +78,7 @@ class Trainer {
   void update(int64_t step, double grad_norm);
   void collect(StepMetrics& metrics, double seconds);
   RunFacts facts();
-  /// train_step() whose lost peers are named with the step.
-  StepMetrics named_step(int64_t step);
+  void run_steps();
 
   config::Config config_;
   wire::MeteredTransport transport_;
@@ -96,9 +95,11 @@ class Trainer {
   Progress progress_;
   Phase phase_ = Phase::uncompressed;
   ring::ChunkMap chunks_;
-  std::vector<int32_t> tokens_;  // [n] of this rank's chunks
-  std::vector<int32_t> labels_;  // [n]
-  double peak_flops_ = 0;        // measured, summed over ranks
+  std::vector<int32_t> tokens_;    // [n] of this rank's chunks
+  std::vector<int32_t> labels_;    // [n]
+  int64_t step_ = 0;               // the one under way, for messages
+  double evaluation_seconds_ = 0;  // of evaluations within a step (unplugging)
+  double peak_flops_ = 0;          // measured, summed over ranks
 };
 
 }  // namespace subring::train

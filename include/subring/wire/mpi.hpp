@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -21,7 +22,9 @@ bool launched_by_mpi();
 /// there: it reports its error, then calls abort(), which ends the job. When the destructor runs
 /// because an exception unwinds the stack, or after an MPI call failed, it does not finalise; the
 /// launcher then ends the job once this process exits.
+/// Both meet all other ranks inside MPI, where no deadline can be set: when one takes longer than
+/// `timeout`, the process says so on stderr and exits with 1.
 /// @throws Error{wire}  also when this build has no MPI
-std::unique_ptr<Transport> connect_mpi();
+std::unique_ptr<Transport> connect_mpi(std::chrono::duration<double> timeout);
 
 }  // namespace subring::wire
