@@ -130,8 +130,9 @@ TEST_CASE("rotation moves ownership on by one rank a step") {
 }
 
 TEST_CASE("chunks that cannot be dealt out are config errors") {
-  REQUIRE_THROWS_WITH(make_chunk_map(chunked(LoadBalancer::zigzag, 4), 4, 64, 0),
-                      "parallelism.chunks is 4, allowed: multiples of 8 (zigzag on 4 ranks)");
+  REQUIRE_THROWS_WITH(
+      make_chunk_map(chunked(LoadBalancer::zigzag, 4), 4, 64, 0),
+      "parallelism.chunks is 4, allowed: multiples of 8 (zigzag on 4 ranks) up to 4096");
   REQUIRE_THROWS_AS(make_chunk_map(chunked(LoadBalancer::contiguous, 6), 4, 64, 0), Error);
   REQUIRE_THROWS_AS(make_chunk_map(chunked(LoadBalancer::contiguous, -4), 4, 64, 0), Error);
   REQUIRE_THROWS_WITH(make_chunk_map(chunked(LoadBalancer::contiguous, 4), 4, 66, 0),

@@ -228,15 +228,16 @@ TEST_CASE("a rank with another configuration is refused, and the key named") {
   other.optimizer.lr = 0.5;
   std::string message;
   try {
-    wire::run_local_ranks(3, [&](wire::Transport& transport) {
+    wire::run_local_ranks(4, [&](wire::Transport& transport) {
       train::Trainer(transport.rank() == 2 ? other : config, transport, {});
       // The others come to a meeting that rank 2 does not reach.
-      wire::barrier({&transport, {0, 1, 2}, transport.rank(), std::chrono::seconds(20)});
+      wire::barrier({&transport, {0, 1, 2, 3}, transport.rank(), std::chrono::seconds(20)});
     });
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);
     message = error.what();
   }
+  CAPTURE(message);
   CHECK(message.find("optimizer.lr is 0.5 on rank 2 and 0.003 on rank 0") != std::string::npos);
 }
 
