@@ -31,7 +31,11 @@ void check_agreement(const wire::Group& world, const config::Config& config, int
 
   const json expected = json::parse(first);
   const json differences = json::diff(expected, terms);
-  if (differences.empty()) return;
+  if (differences.empty()) {
+    // Nobody goes on (and writes files) before all agree: a rank that differs ends the others here.
+    wire::barrier(world);
+    return;
+  }
   std::string key = differences.front().at("path").get<std::string>().substr(1);
   const json::json_pointer pointer(differences.front().at("path").get<std::string>());
   for (char& c : key) {

@@ -33,8 +33,8 @@ Optimizer::Optimizer(Backend& backend,
     largest_gram = std::max(largest_gram, rank * rank);
   }
   scratch_ = make_arena("basis step", backend.memory(), [&](Arena& arena) {
-    normal_ = arena.allocate("normal", DType::f32, {largest_basis});
-    gram_ = arena.allocate("gram", DType::f32, {largest_gram});
+    normal_ = arena.allocate("basis step", DType::f32, {largest_basis});
+    gram_ = arena.allocate("basis step", DType::f32, {largest_gram});
   });
   const auto stream = backend.make_stream();
   for (const View& moment : moments()) backend.fill(moment, 0, *stream);
