@@ -1,7 +1,5 @@
 #include "subring/core/view.hpp"
 
-#include <fmt/ranges.h>
-
 namespace subring {
 
 int64_t size_bytes(DType dtype) {
@@ -56,8 +54,12 @@ bool Shape::operator==(const Shape& other) const {
 }
 
 std::string Shape::to_string() const {
-  return fmt::format("[{}]",
-                     fmt::join(std::span(extents_.data(), static_cast<size_t>(rank_)), ", "));
+  std::string text = "[";
+  for (int axis = 0; axis < rank_; ++axis) {
+    if (axis > 0) text += ", ";
+    text += std::to_string((*this)[axis]);
+  }
+  return text + "]";
 }
 
 namespace {
