@@ -80,7 +80,7 @@ TEST_CASE("orthonormalize is the Q of QR with positive diagonal") {
   require_close(again, q.wide(), 8 * kRounding, 1);
 }
 
-TEST_CASE("orthonormalize completes what has not full rank; wide matrices are refused") {
+TEST_CASE("orthonormalize completes what has not full rank, wide matrices are refused") {
   auto backend = cpu_backend();
   auto stream = backend->make_stream();
   Tensor y = random_tensor({12, 4}, 1);

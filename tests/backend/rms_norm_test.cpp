@@ -116,7 +116,7 @@ TEST_CASE("rms_norm's gradient is the slope of <d_y, rms_norm(x)>") {
   }
 }
 
-TEST_CASE("rms_norm's bits do not depend on the number of threads; extents are checked") {
+TEST_CASE("rms_norm's bits do not depend on the number of threads, extents are checked") {
   auto one = cpu_backend(1), three = cpu_backend(3);
   const Problem p = make_problem(3000, 33);
   const Result a = run(*one, p, Write::overwrite), b = run(*three, p, Write::overwrite);

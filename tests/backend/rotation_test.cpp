@@ -86,7 +86,7 @@ TEST_CASE("rotation equals plain loops, and its gradients are its slopes") {
   require_close(d_theta, want_theta, 8 * kRounding, gradients);
 }
 
-TEST_CASE("exact rotation keeps lengths; an empty d_basis is skipped; planes are checked") {
+TEST_CASE("exact rotation keeps lengths, an empty d_basis is skipped, planes are checked") {
   auto backend = cpu_backend();
   auto stream = backend->make_stream();
   Planes planes(kRows, kGenerators);

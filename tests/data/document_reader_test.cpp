@@ -39,7 +39,7 @@ constexpr size_t kBlock = size_t{1} << 20;  // the reader's
 
 }  // namespace
 
-TEST_CASE("files are documents in the order given; lines of .jsonl too") {
+TEST_CASE("files are documents in the order given, lines of .jsonl too") {
   const TemporaryDirectory dir;
   const auto b = dir.file("b.txt", "second");
   const auto a = dir.file("a.txt",

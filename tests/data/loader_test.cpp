@@ -88,7 +88,7 @@ TEST_CASE("chunks of any size give the tokens and labels of one piece") {
   }
 }
 
-TEST_CASE("an epoch has every sequence once; order differs by epoch and seed, and repeats") {
+TEST_CASE("an epoch has every sequence once, order differs by epoch and seed, and repeats") {
   const TemporaryDirectory dir;
   make_set(dir);
   const Loader plain(dir / "*.bin", 2000, 16, false, 1);

@@ -31,7 +31,7 @@ std::vector<int32_t> read_all(const TemporaryDirectory& dir, const std::string& 
 
 }  // namespace
 
-TEST_CASE("the writer's bytes are llm.c's; 16 bits as long as the vocabulary allows") {
+TEST_CASE("the writer's bytes are llm.c's, 16 bits as long as the vocabulary allows") {
   const TemporaryDirectory dir;
   const int64_t vocab_size = GENERATE(257, 65536, 65537);
   ShardWriter writer({dir.path(), "train", vocab_size, 100});

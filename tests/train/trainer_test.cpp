@@ -66,7 +66,8 @@ TEST_CASE("angles of the previous chunk cost their own bytes") {
 
 TEST_CASE("one rank sends nothing") {
   const TinyData data;
-  for (int64_t bytes : run_steps(tiny_config(data), 1, 5).steps.back().bytes) CHECK(bytes == 0);
+  const RunResult run = run_steps(tiny_config(data), 1, 5);
+  for (int64_t bytes : run.steps.back().bytes) CHECK(bytes == 0);
 }
 
 TEST_CASE("a value that is not finite stops all ranks before the update") {
