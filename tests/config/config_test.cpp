@@ -158,4 +158,12 @@ TEST_CASE("overrides replace values, the last one wins") {
   CHECK(c.places.at("training.steps") == "--set");
 }
 
+TEST_CASE("the configurations that documents name are valid on 4 ranks") {
+  const std::string directory = std::string(SUBRING_SOURCE_DIR) + "/configs/";
+  const std::string name = GENERATE("demo.yaml", "long.yaml");
+  const Config config = load_config(directory + name, {});
+  CHECK_NOTHROW(check_config_for_ranks(config, 4));
+  CHECK(config_warnings(config).empty());
+}
+
 }  // namespace subring::config
