@@ -1,7 +1,6 @@
 #include "subring/attention/angle_exchange.hpp"
 
 #include <algorithm>
-#include <optional>
 
 namespace subring::attention {
 namespace {

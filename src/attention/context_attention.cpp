@@ -230,9 +230,13 @@ AnyView ContextAttention::chunk_rows(AnyView view, int64_t index) const {
   return view.rows(index * shape_.chunk_tokens, shape_.chunk_tokens);
 }
 
+View ContextAttention::all_theta(const codec::BlockCodec& codec, View memory) const {
+  const Shape shape{shape_.num_owned_chunks, 2, codec.layout().num_angles};
+  return memory.reshape({memory.num_elements()}).rows(0, shape.num_elements()).reshape(shape);
+}
+
 View ContextAttention::theta_of(const codec::BlockCodec& codec, View memory, int64_t index) const {
-  const int64_t k = codec.layout().num_angles;
-  return memory.reshape({memory.num_elements()}).rows(index * 2 * k, 2 * k).reshape({2, k});
+  return all_theta(codec, memory).rows(index, 1).reshape({2, codec.layout().num_angles});
 }
 
 AttentionShape ContextAttention::block_shape(int query_chunk, int key_chunk) const {
@@ -295,15 +299,12 @@ void ContextAttention::compute_angles(codec::BlockCodec& codec,
                                       Stream& stream) {
   const int64_t k = codec.layout().num_angles;
   if (k == 0) return;
-  const Shape shape{shape_.num_owned_chunks, 2, k};
   for (int64_t i = 0; i < shape_.num_owned_chunks; ++i) {
     backend_.column_mean(
         chunk_rows(inputs.x, i), saved.means.rows(i, 1).reshape({shape_.hidden_size}), stream);
   }
-  const auto carve = [&](View memory) {
-    return memory.reshape({memory.num_elements()}).rows(0, shape.num_elements()).reshape(shape);
-  };
-  angles_.forward(codec, saved.means, carve(saved.theta), carve(transit_), stream);
+  angles_.forward(
+      codec, saved.means, all_theta(codec, saved.theta), all_theta(codec, transit_), stream);
 }
 
 void ContextAttention::encode_owned(codec::BlockCodec& codec,
@@ -391,13 +392,13 @@ void ContextAttention::encode_backward(const BackwardPass& pass) {
     if (k > 0) backend_.copy(home.theta, theta_of(pass.codec, d_theta_, i), pass.stream);
   }
   if (k == 0) return;
-  const Shape shape{shape_.num_owned_chunks, 2, k};
-  const auto carve = [&](View memory) {
-    return memory.reshape({memory.num_elements()}).rows(0, shape.num_elements()).reshape(shape);
-  };
   backend_.fill(d_means_, 0, pass.stream);
-  angles_.backward(
-      pass.codec, pass.saved.means, carve(d_theta_), d_means_, carve(transit_), pass.stream);
+  angles_.backward(pass.codec,
+                   pass.saved.means,
+                   all_theta(pass.codec, d_theta_),
+                   d_means_,
+                   all_theta(pass.codec, transit_),
+                   pass.stream);
   const float scale = 1.0F / static_cast<float>(shape_.chunk_tokens);
   for (int64_t i = 0; i < shape_.num_owned_chunks; ++i) {
     backend_.add_row(d_means_.rows(i, 1).reshape({shape_.hidden_size}),

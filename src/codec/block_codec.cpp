@@ -1,16 +1,6 @@
 #include "subring/codec/block_codec.hpp"
 
 namespace subring::codec {
-namespace {
-
-/// Bytes [offset, offset + count) of a block.
-template <typename AnyView>
-AnyView part(AnyView block, int64_t offset, int64_t count) {
-  return block.rows(offset, count);
-}
-
-}  // namespace
-
 BlockTensors BlockTensors::carve(View memory, const BlockLayout& layout) {
   const View flat = memory.reshape({memory.num_elements()});
   const int64_t num_theta = 2 * layout.num_angles;
@@ -56,18 +46,15 @@ void BlockCodec::pack(const BlockTensors& tensors,
   const int64_t key_offset = layout_.angle_bytes();
   const int64_t value_offset = key_offset + layout_.key_bytes();
   if (layout_.num_angles > 0) {
-    backend_.encode_frame(FrameFormat::fp32, {}, tensors.theta, part(block, 0, key_offset), stream);
+    backend_.encode_frame(FrameFormat::fp32, {}, tensors.theta, block.rows(0, key_offset), stream);
   }
-  backend_.encode_frame(layout_.format,
-                        rounding,
-                        tensors.z_key,
-                        part(block, key_offset, layout_.key_bytes()),
-                        stream);
+  backend_.encode_frame(
+      layout_.format, rounding, tensors.z_key, block.rows(key_offset, layout_.key_bytes()), stream);
   const FrameRounding value_rounding{rounding.mode, ~rounding.seed};
   backend_.encode_frame(layout_.format,
                         value_rounding,
                         tensors.z_value,
-                        part(block, value_offset, layout_.value_bytes()),
+                        block.rows(value_offset, layout_.value_bytes()),
                         stream);
 }
 
@@ -76,12 +63,12 @@ void BlockCodec::unpack(ConstView block, const BlockTensors& tensors, Write writ
   const int64_t value_offset = key_offset + layout_.key_bytes();
   if (layout_.num_angles > 0) {
     backend_.decode_frame(
-        FrameFormat::fp32, part(block, 0, key_offset), tensors.theta, write, stream);
+        FrameFormat::fp32, block.rows(0, key_offset), tensors.theta, write, stream);
   }
   backend_.decode_frame(
-      layout_.format, part(block, key_offset, layout_.key_bytes()), tensors.z_key, write, stream);
+      layout_.format, block.rows(key_offset, layout_.key_bytes()), tensors.z_key, write, stream);
   backend_.decode_frame(layout_.format,
-                        part(block, value_offset, layout_.value_bytes()),
+                        block.rows(value_offset, layout_.value_bytes()),
                         tensors.z_value,
                         write,
                         stream);

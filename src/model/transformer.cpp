@@ -125,6 +125,12 @@ void Transformer::rope_queries(RopeDirection direction, View q, Stream& stream) 
   }
 }
 
+void Transformer::norm_forward(
+    ConstView x, const WeightPair& weight, View y, View rstd, Stream& stream) {
+  backend_.rms_norm_forward(
+      x, weight.value, static_cast<float>(model_.rms_norm_eps), y, rstd, stream);
+}
+
 void Transformer::linear_forward(
     ConstView x, const WeightPair& weight, View y, Write write, Stream& stream) {
   backend_.matmul(x, Transpose::no, weight.value, Transpose::yes, y, write, stream);
@@ -150,12 +156,11 @@ void Transformer::forward(std::span<const int32_t> tokens, Stream& stream) {
                   stream);
   }
   // 9. Final norm.
-  backend_.rms_norm_forward(activations_.residual,
-                            parameters_.final_norm.value,
-                            static_cast<float>(model_.rms_norm_eps),
-                            activations_.final_in,
-                            activations_.final_rstd,
-                            stream);
+  norm_forward(activations_.residual,
+               parameters_.final_norm,
+               activations_.final_in,
+               activations_.final_rstd,
+               stream);
 }
 
 void Transformer::attention_inputs(int64_t layer, Stream& stream) {
@@ -163,12 +168,8 @@ void Transformer::attention_inputs(int64_t layer, Stream& stream) {
   const LayerActivations& saved = activations_.layers[static_cast<size_t>(layer)];
   const BlockActivations& block = saved.block;
   // 1. Norm.
-  backend_.rms_norm_forward(saved.input,
-                            weights.attention_norm.value,
-                            static_cast<float>(model_.rms_norm_eps),
-                            block.attention_in,
-                            block.attention_rstd,
-                            stream);
+  norm_forward(
+      saved.input, weights.attention_norm, block.attention_in, block.attention_rstd, stream);
   // 2. Projections; K and V stay without RoPE until they have travelled.
   linear_forward(block.attention_in, weights.query, block.q, Write::overwrite, stream);
   linear_forward(block.attention_in, weights.key, block.k, Write::overwrite, stream);
@@ -185,12 +186,7 @@ void Transformer::mlp_inputs(int64_t layer, Stream& stream) {
   backend_.copy(saved.input, block.mid, stream);
   linear_forward(saved.attention.out, weights.output, block.mid, Write::accumulate, stream);
   // 6. Norm.
-  backend_.rms_norm_forward(block.mid,
-                            weights.mlp_norm.value,
-                            static_cast<float>(model_.rms_norm_eps),
-                            block.mlp_in,
-                            block.mlp_rstd,
-                            stream);
+  norm_forward(block.mid, weights.mlp_norm, block.mlp_in, block.mlp_rstd, stream);
   // 7. Gate and up projections.
   linear_forward(block.mlp_in, weights.gate, block.gate, Write::overwrite, stream);
   linear_forward(block.mlp_in, weights.up, block.up, Write::overwrite, stream);

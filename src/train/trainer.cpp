@@ -208,7 +208,7 @@ Trainer::StepSums Trainer::check_finite(int64_t step, double loss_sum, double sq
                             mesh_.world.size()),
                 fmt::format("step {}", step + 1));
   }
-  return {.loss_sum = sums[0], .non_finite_ranks = sums[1], .squared_norms = sums[2]};
+  return {.loss_sum = sums[0], .squared_norms = sums[2]};
 }
 
 void Trainer::update(int64_t step, double grad_norm) {

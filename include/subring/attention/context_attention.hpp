@@ -112,6 +112,8 @@ class ContextAttention {
   /// Rows of the owned chunk `index` in a view of all of this rank's tokens.
   template <typename AnyView>
   AnyView chunk_rows(AnyView view, int64_t index) const;
+  /// Memory for the largest number of angles, as the [L, 2, k] of this codec; and one chunk of it.
+  View all_theta(const codec::BlockCodec& codec, View memory) const;
   View theta_of(const codec::BlockCodec& codec, View memory, int64_t index) const;
   AttentionShape block_shape(int query_chunk, int key_chunk) const;
   void rope_keys(int chunk, RopeDirection direction, View k, Stream& stream);

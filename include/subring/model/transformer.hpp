@@ -77,6 +77,8 @@ class Transformer {
   enum class HeadWork { loss, loss_and_gradient };
   double head(std::span<const int32_t> labels, float scale, HeadWork work, Stream& stream);
 
+  /// y [n, d] = RMSNorm of x, rstd [n].
+  void norm_forward(ConstView x, const WeightPair& weight, View y, View rstd, Stream& stream);
   /// y = x W^T.
   void linear_forward(ConstView x, const WeightPair& weight, View y, Write write, Stream& stream);
   /// d_x = d_y W per `write`; dW += d_y^T x.

@@ -62,7 +62,6 @@ class Trainer {
   /// Of the step, summed over ranks before the update.
   struct StepSums {
     double loss_sum = 0;
-    double non_finite_ranks = 0;
     double squared_norms = 0;
   };
 
