@@ -33,29 +33,26 @@ SavedAttention SavedAttention::allocate(Arena& arena,
 /// Everything the pieces of one forward call work on.
 struct ContextAttention::ForwardPass {
   ContextAttention& self;
-  codec::BlockCodec& codec;
-  const AttentionInputs& inputs;
-  SavedAttention& saved;
+  const LayerAttention& layer;
   Stream& stream;
 
   /// Folds the block in k_, v_ into the queries of one owned chunk.
   void attend(int64_t query_index, int key_chunk) {
     const int query_chunk = self.owned()[static_cast<size_t>(query_index)];
-    const View lse = saved.lse.rows(query_index, 1)
+    const View lse = layer.saved.lse.rows(query_index, 1)
                          .reshape({self.shape_.num_query_heads, self.shape_.chunk_tokens});
     self.backend_.attention_forward_block(self.block_shape(query_chunk, key_chunk),
-                                          self.chunk_rows(inputs.q, query_index),
+                                          self.chunk_rows(layer.inputs.q, query_index),
                                           self.k_,
                                           self.v_,
-                                          self.chunk_rows(saved.out, query_index),
+                                          self.chunk_rows(layer.saved.out, query_index),
                                           lse,
                                           stream);
-    self.exchange_->poll();
   }
 
   void attend_compressed(int key_chunk) {
     if (!self.read_compressed_here(key_chunk)) return;
-    self.load_compressed(codec, saved, key_chunk, stream);
+    self.load_compressed(layer.codec, layer.saved, key_chunk, stream);
     for (size_t i = 0; i < self.owned().size(); ++i) {
       if (self.reads_compressed(self.owned()[i], key_chunk)) {
         attend(static_cast<int64_t>(i), key_chunk);
@@ -67,7 +64,7 @@ struct ContextAttention::ForwardPass {
     for (size_t i = 0; i < self.owned().size(); ++i) {
       const int chunk = self.owned()[i];
       if (self.shape_.local_form == LocalForm::exact) {
-        self.load_exact(inputs, static_cast<int64_t>(i), stream);
+        self.load_exact(layer.inputs, static_cast<int64_t>(i), stream);
         attend(static_cast<int64_t>(i), chunk);
       }
       attend_compressed(chunk);
@@ -78,10 +75,7 @@ struct ContextAttention::ForwardPass {
 /// Everything the pieces of one backward call work on.
 struct ContextAttention::BackwardPass {
   ContextAttention& self;
-  codec::BlockCodec& codec;
-  const AttentionInputs& inputs;
-  const SavedAttention& saved;
-  ConstView d_out;
+  const LayerAttention& layer;
   const AttentionGradients& gradients;
   uint64_t rounding_seed;
   Stream& stream;
@@ -91,18 +85,17 @@ struct ContextAttention::BackwardPass {
     const int query_chunk = self.owned()[static_cast<size_t>(query_index)];
     const Shape rows{self.shape_.num_query_heads, self.shape_.chunk_tokens};
     self.backend_.attention_backward_block(self.block_shape(query_chunk, key_chunk),
-                                           self.chunk_rows(inputs.q, query_index),
+                                           self.chunk_rows(layer.inputs.q, query_index),
                                            self.k_,
                                            self.v_,
-                                           self.chunk_rows(d_out, query_index),
-                                           saved.lse.rows(query_index, 1).reshape(rows),
+                                           self.chunk_rows(gradients.d_out, query_index),
+                                           layer.saved.lse.rows(query_index, 1).reshape(rows),
                                            self.delta_.rows(query_index, 1).reshape(rows),
                                            self.chunk_rows(gradients.d_q, query_index),
                                            d_k,
                                            d_v,
                                            write,
                                            stream);
-    self.exchange_->poll();
   }
 
   void prepare() {
@@ -112,8 +105,8 @@ struct ContextAttention::BackwardPass {
       const auto index = static_cast<int64_t>(i);
       const int chunk = self.owned()[i];
       self.backend_.attention_backward_prepare(self.block_shape(chunk, chunk),
-                                               self.chunk_rows(saved.out, index),
-                                               self.chunk_rows(d_out, index),
+                                               self.chunk_rows(layer.saved.out, index),
+                                               self.chunk_rows(gradients.d_out, index),
                                                self.delta_.rows(index, 1).reshape(rows),
                                                stream);
     }
@@ -121,7 +114,8 @@ struct ContextAttention::BackwardPass {
 
   /// This rank's share of a compressed block's gradient, into `share`.
   void share_of(int key_chunk, const codec::BlockTensors& share) {
-    const codec::BlockTensors tensors = self.load_compressed(codec, saved, key_chunk, stream);
+    const codec::BlockTensors tensors =
+        self.load_compressed(layer.codec, layer.saved, key_chunk, stream);
     Write write = Write::overwrite;
     for (size_t i = 0; i < self.owned().size(); ++i) {
       if (!self.reads_compressed(self.owned()[i], key_chunk)) continue;
@@ -129,27 +123,26 @@ struct ContextAttention::BackwardPass {
       write = Write::accumulate;
     }
     self.rope_keys(key_chunk, RopeDirection::backward, self.d_k_, stream);
-    codec.decode_backward(tensors, self.d_k_, self.d_v_, share, stream);
+    layer.codec.decode_backward(tensors, self.d_k_, self.d_v_, share, stream);
   }
 
-  codec::BlockTensors passing() const {
-    return codec::BlockTensors::carve(self.d_coordinates_, codec.layout());
-  }
-
-  codec::BlockTensors home(int64_t index) const {
-    return codec::BlockTensors::carve(self.home_[static_cast<size_t>(index)], codec.layout());
+  codec::BlockTensors share(int buffer) const {
+    return codec::BlockTensors::carve(self.shares_[static_cast<size_t>(buffer)],
+                                      layer.codec.layout());
   }
 
   void contribute(const ring::RingExchange::Contribution& step) {
     const auto chunk = static_cast<size_t>(step.chunk);
-    const int64_t bytes = codec.layout().block_bytes();
+    const int64_t bytes = layer.codec.layout().block_bytes();
+    const codec::BlockTensors sum = share(step.buffer);
     if (!step.incoming.empty()) {
-      codec.unpack(self.incoming_[chunk].rows(0, bytes), passing(), Write::accumulate, stream);
+      layer.codec.unpack(self.incoming_[chunk].rows(0, bytes), sum, Write::accumulate, stream);
     }
     const uint64_t seed = derive_seed(
         rounding_seed, static_cast<uint64_t>(step.chunk), static_cast<uint64_t>(step.distance));
-    codec.pack(
-        passing(), {Rounding::stochastic, seed}, self.outgoing_[chunk].rows(0, bytes), stream);
+    layer.codec.pack(
+        sum, {Rounding::stochastic, seed}, self.outgoing_[chunk].rows(0, bytes), stream);
+    stream.synchronize();
   }
 
   void owned_gradients() {
@@ -159,7 +152,7 @@ struct ContextAttention::BackwardPass {
       const View d_k = self.chunk_rows(gradients.d_k, index);
       const View d_v = self.chunk_rows(gradients.d_v, index);
       if (self.shape_.local_form == LocalForm::exact) {
-        self.load_exact(inputs, index, stream);
+        self.load_exact(layer.inputs, index, stream);
         attend(index, chunk, d_k, d_v, Write::overwrite);
         self.rope_keys(chunk, RopeDirection::backward, d_k, stream);
       } else {
@@ -167,7 +160,7 @@ struct ContextAttention::BackwardPass {
         self.backend_.fill(d_v, 0, stream);
       }
       if (self.read_compressed_here(chunk)) {
-        share_of(chunk, home(index));
+        share_of(chunk, self.home(layer.codec, index));
       } else {
         self.backend_.fill(self.home_[i], 0, stream);
       }
@@ -193,7 +186,9 @@ ContextAttention::ContextAttention(Backend& backend,
   d_theta_ = arena.allocate("angle scratch", DType::f32, angles);
   transit_ = arena.allocate("angle scratch", DType::f32, angles);
   coordinates_ = arena.allocate("coordinates", DType::f32, {limits.num_elements});
-  d_coordinates_ = arena.allocate("coordinates", DType::f32, {limits.num_elements});
+  for (int i = 0; i < kNumShares; ++i) {
+    shares_.push_back(arena.allocate("coordinates", DType::f32, {limits.num_elements}));
+  }
   for (int64_t i = 0; i < owned_chunks; ++i) {
     home_.push_back(arena.allocate("coordinates", DType::f32, {limits.num_elements}));
   }
@@ -336,75 +331,84 @@ ring::BlockSlots ContextAttention::slots(const codec::BlockCodec& codec,
   return result;
 }
 
-void ContextAttention::forward(codec::BlockCodec& codec,
-                               const AttentionInputs& inputs,
-                               SavedAttention& saved,
-                               Stream& stream) {
-  ForwardPass pass{*this, codec, inputs, saved, stream};
-  encode_owned(codec, inputs, saved, stream);
-  backend_.fill(saved.out, 0, stream);
-  backend_.fill(saved.lse, -std::numeric_limits<float>::infinity(), stream);
-  exchange_->forward(
-      slots(codec, saved.blocks),
-      [&] { pass.attend_owned(); },
-      [&](int chunk) { pass.attend_compressed(chunk); });
+codec::BlockTensors ContextAttention::home(const codec::BlockCodec& codec, int64_t index) const {
+  return codec::BlockTensors::carve(home_[static_cast<size_t>(index)], codec.layout());
 }
 
-void ContextAttention::backward(codec::BlockCodec& codec,
-                                const AttentionInputs& inputs,
-                                const SavedAttention& saved,
-                                ConstView d_out,
-                                const AttentionGradients& gradients,
-                                uint64_t rounding_seed,
-                                Stream& stream) {
-  BackwardPass pass{*this, codec, inputs, saved, d_out, gradients, rounding_seed, stream};
+void ContextAttention::start_forward(const LayerAttention& layer, Stream& stream) {
+  encode_owned(layer.codec, layer.inputs, layer.saved, stream);
+  exchange_->start_forward(slots(layer.codec, layer.saved.blocks));
+}
+
+void ContextAttention::finish_forward(const LayerAttention& layer, Stream& stream) {
+  ForwardPass pass{*this, layer, stream};
+  backend_.fill(layer.saved.out, 0, stream);
+  backend_.fill(layer.saved.lse, -std::numeric_limits<float>::infinity(), stream);
+  pass.attend_owned();
+  exchange_->finish_forward([&](int chunk) { pass.attend_compressed(chunk); });
+}
+
+void ContextAttention::start_backward(const LayerAttention& layer,
+                                      const AttentionGradients& gradients,
+                                      uint64_t rounding_seed,
+                                      Stream& stream) {
+  BackwardPass pass{*this, layer, gradients, rounding_seed, stream};
   pass.prepare();
-  exchange_->backward(
-      slots(codec, incoming_),
-      slots(codec, outgoing_),
-      [&](int chunk) { pass.share_of(chunk, pass.passing()); },
-      [&](const ring::RingExchange::Contribution& step) {
-        pass.contribute(step);
-        stream.synchronize();
-      },
-      [&] { pass.owned_gradients(); },
-      [&](int chunk, std::span<const std::byte>) {
-        const View block = incoming_[static_cast<size_t>(chunk)];
-        codec.unpack(block.rows(0, codec.layout().block_bytes()),
-                     pass.home(index_of(chunk)),
-                     Write::accumulate,
-                     stream);
-      });
-  encode_backward(pass);
+  exchange_->start_backward(
+      slots(layer.codec, incoming_),
+      slots(layer.codec, outgoing_),
+      {.num_buffers = kNumShares,
+       .compute = [&](int chunk, int buffer) { pass.share_of(chunk, pass.share(buffer)); },
+       .contribute = [&](const ring::RingExchange::Contribution& step) { pass.contribute(step); },
+       .local = [&] { pass.owned_gradients(); }});
 }
 
-void ContextAttention::encode_backward(const BackwardPass& pass) {
-  const int64_t k = pass.codec.layout().num_angles;
+void ContextAttention::finish_backward(const LayerAttention& layer,
+                                       const AttentionGradients& gradients,
+                                       Stream& stream) {
+  const int64_t bytes = layer.codec.layout().block_bytes();
+  exchange_->finish_backward([&](int chunk) {
+    layer.codec.unpack(incoming_[static_cast<size_t>(chunk)].rows(0, bytes),
+                       home(layer.codec, index_of(chunk)),
+                       Write::accumulate,
+                       stream);
+  });
+  encode_backward(layer, gradients, stream);
+}
+
+void ContextAttention::poll() {
+  if (exchange_ != nullptr) exchange_->poll();
+}
+
+void ContextAttention::encode_backward(const LayerAttention& layer,
+                                       const AttentionGradients& gradients,
+                                       Stream& stream) {
+  const int64_t k = layer.codec.layout().num_angles;
   for (int64_t i = 0; i < shape_.num_owned_chunks; ++i) {
-    const codec::BlockTensors home = pass.home(i);
-    pass.codec.encode_backward(chunk_rows(pass.inputs.k, i),
-                               chunk_rows(pass.inputs.v, i),
-                               theta_of(pass.codec, pass.saved.theta, i),
-                               home,
-                               chunk_rows(pass.gradients.d_k, i),
-                               chunk_rows(pass.gradients.d_v, i),
-                               pass.stream);
-    if (k > 0) backend_.copy(home.theta, theta_of(pass.codec, d_theta_, i), pass.stream);
+    const codec::BlockTensors gradient = home(layer.codec, i);
+    layer.codec.encode_backward(chunk_rows(layer.inputs.k, i),
+                                chunk_rows(layer.inputs.v, i),
+                                theta_of(layer.codec, layer.saved.theta, i),
+                                gradient,
+                                chunk_rows(gradients.d_k, i),
+                                chunk_rows(gradients.d_v, i),
+                                stream);
+    if (k > 0) backend_.copy(gradient.theta, theta_of(layer.codec, d_theta_, i), stream);
   }
   if (k == 0) return;
-  backend_.fill(d_means_, 0, pass.stream);
-  angles_.backward(pass.codec,
-                   pass.saved.means,
-                   all_theta(pass.codec, d_theta_),
+  backend_.fill(d_means_, 0, stream);
+  angles_.backward(layer.codec,
+                   layer.saved.means,
+                   all_theta(layer.codec, d_theta_),
                    d_means_,
-                   all_theta(pass.codec, transit_),
-                   pass.stream);
+                   all_theta(layer.codec, transit_),
+                   stream);
   const float scale = 1.0F / static_cast<float>(shape_.chunk_tokens);
   for (int64_t i = 0; i < shape_.num_owned_chunks; ++i) {
     backend_.add_row(d_means_.rows(i, 1).reshape({shape_.hidden_size}),
                      scale,
-                     chunk_rows(pass.gradients.d_x, i),
-                     pass.stream);
+                     chunk_rows(gradients.d_x, i),
+                     stream);
   }
 }
 

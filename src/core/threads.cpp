@@ -21,7 +21,10 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::parallel_for(int64_t num_tasks, const std::function<void(int64_t)>& task) {
   if (workers_.empty() || num_tasks <= 1) {
-    for (int64_t i = 0; i < num_tasks; ++i) task(i);
+    for (int64_t i = 0; i < num_tasks; ++i) {
+      task(i);
+      poll_if_due();
+    }
     return;
   }
   std::exception_ptr failure;
@@ -32,7 +35,7 @@ void ThreadPool::parallel_for(int64_t num_tasks, const std::function<void(int64_
     next_task_ = 0;
   }
   wake_.notify_all();
-  run_tasks();
+  run_tasks(Caller::owner);
   {
     std::unique_lock lock(mutex_);
     done_.wait(lock, [this] { return active_ == 0; });
@@ -48,12 +51,20 @@ void ThreadPool::work() {
     wake_.wait(lock, [this] { return stopping_ || (task_ != nullptr && next_task_ < num_tasks_); });
     if (stopping_) return;
     lock.unlock();
-    run_tasks();
+    run_tasks(Caller::worker);
     lock.lock();
   }
 }
 
-void ThreadPool::run_tasks() {
+void ThreadPool::poll_if_due() {
+  if (!poll_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_poll_) return;
+  poll_();
+  next_poll_ = now + kPollInterval;
+}
+
+void ThreadPool::run_tasks(Caller caller) {
   std::unique_lock lock(mutex_);
   while (task_ != nullptr && next_task_ < num_tasks_) {
     const int64_t index = next_task_++;
@@ -63,6 +74,7 @@ void ThreadPool::run_tasks() {
     std::exception_ptr failure;
     try {
       (*task)(index);
+      if (caller == Caller::owner) poll_if_due();
     } catch (...) {
       failure = std::current_exception();
     }

@@ -136,11 +136,23 @@ void Transformer::linear_forward(
   backend_.matmul(x, Transpose::no, weight.value, Transpose::yes, y, write, stream);
 }
 
-void Transformer::linear_backward(
-    ConstView d_y, ConstView x, const WeightPair& weight, View d_x, Write write, Stream& stream) {
+void Transformer::input_gradient(
+    ConstView d_y, const WeightPair& weight, View d_x, Write write, Stream& stream) {
+  backend_.matmul(d_y, Transpose::no, weight.value, Transpose::no, d_x, write, stream);
+}
+
+void Transformer::weight_gradient(ConstView d_y,
+                                  ConstView x,
+                                  const WeightPair& weight,
+                                  Stream& stream) {
   backend_.matmul(
       d_y, Transpose::yes, x, Transpose::no, weight.gradient, Write::accumulate, stream);
-  backend_.matmul(d_y, Transpose::no, weight.value, Transpose::no, d_x, write, stream);
+}
+
+void Transformer::linear_backward(
+    ConstView d_y, ConstView x, const WeightPair& weight, View d_x, Write write, Stream& stream) {
+  weight_gradient(d_y, x, weight, stream);
+  input_gradient(d_y, weight, d_x, write, stream);
 }
 
 void Transformer::forward(std::span<const int32_t> tokens, Stream& stream) {
@@ -163,18 +175,23 @@ void Transformer::forward(std::span<const int32_t> tokens, Stream& stream) {
                stream);
 }
 
-void Transformer::attention_inputs(int64_t layer, Stream& stream) {
+void Transformer::key_value_inputs(int64_t layer, Stream& stream) {
   const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
   const LayerActivations& saved = activations_.layers[static_cast<size_t>(layer)];
   const BlockActivations& block = saved.block;
   // 1. Norm.
   norm_forward(
       saved.input, weights.attention_norm, block.attention_in, block.attention_rstd, stream);
-  // 2. Projections; K and V stay without RoPE until they have travelled.
-  linear_forward(block.attention_in, weights.query, block.q, Write::overwrite, stream);
+  // 2. Projections to K and V; they stay without RoPE until they have travelled.
   linear_forward(block.attention_in, weights.key, block.k, Write::overwrite, stream);
   linear_forward(block.attention_in, weights.value, block.v, Write::overwrite, stream);
-  // 3. RoPE of the queries.
+}
+
+void Transformer::query_inputs(int64_t layer, Stream& stream) {
+  const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
+  const BlockActivations& block = activations_.layers[static_cast<size_t>(layer)].block;
+  // 3. Projection to Q and its RoPE.
+  linear_forward(block.attention_in, weights.query, block.q, Write::overwrite, stream);
   rope_queries(RopeDirection::forward, block.q, stream);
 }
 
@@ -192,17 +209,24 @@ void Transformer::mlp_inputs(int64_t layer, Stream& stream) {
   linear_forward(block.mlp_in, weights.up, block.up, Write::overwrite, stream);
 }
 
+attention::LayerAttention Transformer::attention_of(int64_t layer) {
+  const auto index = static_cast<size_t>(layer);
+  const BlockActivations& block = activations_.layers[index].block;
+  return {.codec = *codecs(kv_form_)[index],
+          .inputs = {.x = block.attention_in, .q = block.q, .k = block.k, .v = block.v},
+          .saved = activations_.layers[index].attention};
+}
+
 void Transformer::block_forward(int64_t layer, View output, Stream& stream) {
   const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
-  LayerActivations& saved = activations_.layers[static_cast<size_t>(layer)];
-  const BlockActivations& block = saved.block;
-  attention_inputs(layer, stream);
+  const BlockActivations& block = activations_.layers[static_cast<size_t>(layer)].block;
+  key_value_inputs(layer, stream);
   if (observer_) observer_(layer, block.k, block.v);
-  // 4. Attention over the whole sequence.
-  attention_->forward(*codecs(kv_form_)[static_cast<size_t>(layer)],
-                      {.x = block.attention_in, .q = block.q, .k = block.k, .v = block.v},
-                      saved.attention,
-                      stream);
+  // 4. Attention over the whole sequence; K and V travel while the queries are made.
+  const attention::LayerAttention attention = attention_of(layer);
+  attention_->start_forward(attention, stream);
+  query_inputs(layer, stream);
+  attention_->finish_forward(attention, stream);
   mlp_inputs(layer, stream);
   backend_.swiglu_forward(block.gate, block.up, activations_.mlp_hidden, stream);
   // 8. Down projection and residual.
@@ -267,7 +291,8 @@ void Transformer::backward(uint64_t rounding_seed, Stream& stream) {
 
 void Transformer::block_backward(int64_t layer, uint64_t rounding_seed, Stream& stream) {
   if (model_.activation_recomputation) {
-    attention_inputs(layer, stream);
+    key_value_inputs(layer, stream);
+    query_inputs(layer, stream);
     mlp_inputs(layer, stream);
   }
   mlp_backward(layer, stream);
@@ -284,8 +309,8 @@ void Transformer::mlp_backward(int64_t layer, Stream& stream) {
       a.d_residual, a.mlp_hidden, weights.down, a.d_mlp_hidden, Write::overwrite, stream);
   // 7'. Gate and up.
   backend_.swiglu_backward(a.d_mlp_hidden, block.gate, block.up, a.d_gate, a.d_up, stream);
-  linear_backward(a.d_gate, block.mlp_in, weights.gate, a.d_normed, Write::overwrite, stream);
-  linear_backward(a.d_up, block.mlp_in, weights.up, a.d_normed, Write::accumulate, stream);
+  input_gradient(a.d_gate, weights.gate, a.d_normed, Write::overwrite, stream);
+  input_gradient(a.d_up, weights.up, a.d_normed, Write::accumulate, stream);
   // 6'. Norm; the residual branch keeps its gradient.
   backend_.rms_norm_backward(a.d_normed,
                              block.mid,
@@ -303,20 +328,16 @@ void Transformer::attention_backward(int64_t layer, uint64_t rounding_seed, Stre
   const BlockActivations& block = saved.block;
   const Activations& a = activations_;
   // 5'. Output projection.
-  linear_backward(
-      a.d_residual, saved.attention.out, weights.output, a.d_attention, Write::overwrite, stream);
-  // 4'. Attention; the angles' share of the input's gradient comes first.
-  backend_.fill(a.d_normed, 0, stream);
-  attention_->backward(*codecs(kv_form_)[static_cast<size_t>(layer)],
-                       {.x = block.attention_in, .q = block.q, .k = block.k, .v = block.v},
-                       saved.attention,
-                       a.d_attention,
-                       {.d_x = a.d_normed, .d_q = a.d_q, .d_k = a.d_k, .d_v = a.d_v},
-                       rounding_seed,
-                       stream);
-  // 3', 2'. RoPE and projections.
-  rope_queries(RopeDirection::backward, a.d_q, stream);
-  linear_backward(a.d_q, block.attention_in, weights.query, a.d_normed, Write::accumulate, stream);
+  input_gradient(a.d_residual, weights.output, a.d_attention, Write::overwrite, stream);
+  // 4'. Attention. While the gradients of K and V come home, all that does not need them is done.
+  const attention::LayerAttention attention = attention_of(layer);
+  const attention::AttentionGradients gradients{
+      .d_out = a.d_attention, .d_x = a.d_normed, .d_q = a.d_q, .d_k = a.d_k, .d_v = a.d_v};
+  attention_->start_backward(attention, gradients, rounding_seed, stream);
+  query_backward(layer, stream);
+  deferred_weight_gradients(layer, stream);
+  attention_->finish_backward(attention, gradients, stream);
+  // 2'. Projections to K and V.
   linear_backward(a.d_k, block.attention_in, weights.key, a.d_normed, Write::accumulate, stream);
   linear_backward(a.d_v, block.attention_in, weights.value, a.d_normed, Write::accumulate, stream);
   // 1'. Norm.
@@ -328,6 +349,25 @@ void Transformer::attention_backward(int64_t layer, uint64_t rounding_seed, Stre
                              Write::accumulate,
                              weights.attention_norm.gradient,
                              stream);
+}
+
+void Transformer::query_backward(int64_t layer, Stream& stream) {
+  const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
+  const BlockActivations& block = activations_.layers[static_cast<size_t>(layer)].block;
+  const Activations& a = activations_;
+  // 3'. RoPE and projection to Q; the input's gradient begins here.
+  rope_queries(RopeDirection::backward, a.d_q, stream);
+  linear_backward(a.d_q, block.attention_in, weights.query, a.d_normed, Write::overwrite, stream);
+}
+
+void Transformer::deferred_weight_gradients(int64_t layer, Stream& stream) {
+  const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
+  const LayerActivations& saved = activations_.layers[static_cast<size_t>(layer)];
+  const Activations& a = activations_;
+  // Of 7' and 5': their operands stay as they are until the layer ends.
+  weight_gradient(a.d_gate, saved.block.mlp_in, weights.gate, stream);
+  weight_gradient(a.d_up, saved.block.mlp_in, weights.up, stream);
+  weight_gradient(a.d_residual, saved.attention.out, weights.output, stream);
 }
 
 }  // namespace subring::model

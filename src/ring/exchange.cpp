@@ -1,140 +1,150 @@
 #include "subring/ring/exchange.hpp"
 
 namespace subring::ring {
-namespace {
 
 using wire::TrafficKind;
 
-/// Forward and backward messages of one chunk can be under way between the same two ranks.
-int tag_of(TrafficKind kind, int chunk) { return 2 * chunk + (kind == TrafficKind::kv_backward); }
-
-}  // namespace
-
-RingExchange::Pending RingExchange::post_send(int neighbour,
-                                              TrafficKind kind,
-                                              int chunk,
-                                              std::span<const std::byte> bytes) {
-  const wire::Envelope envelope{group_.neighbour(neighbour),
-                                tag_of(kind, chunk),
-                                kind,
-                                kind == TrafficKind::kv_forward ? "kv block" : "kv gradient"};
-  return {envelope, group_.transport->send(envelope, bytes)};
+wire::Envelope RingExchange::envelope(int neighbour, int chunk) const {
+  const bool forward = direction_ == Direction::forward;
+  // Forward and backward messages of one chunk can be under way between the same two ranks.
+  return {group_.neighbour(neighbour),
+          2 * chunk + (forward ? 0 : 1),
+          forward ? TrafficKind::kv_forward : TrafficKind::kv_backward,
+          forward ? "kv block" : "kv gradient"};
 }
 
-RingExchange::Pending RingExchange::post_receive(int neighbour,
-                                                 TrafficKind kind,
-                                                 int chunk,
-                                                 std::span<std::byte> bytes) {
-  const wire::Envelope envelope{group_.neighbour(neighbour),
-                                tag_of(kind, chunk),
-                                kind,
-                                kind == TrafficKind::kv_forward ? "kv block" : "kv gradient"};
-  return {envelope, group_.transport->receive(envelope, bytes)};
+void RingExchange::send(int neighbour, int chunk, std::span<const std::byte> bytes) {
+  const wire::Envelope to = envelope(neighbour, chunk);
+  sends_.push_back({to, group_.transport->send(to, bytes)});
+}
+
+RingExchange::Pending RingExchange::receive(int neighbour,
+                                            int chunk,
+                                            std::span<std::byte> bytes) const {
+  const wire::Envelope from = envelope(neighbour, chunk);
+  return {from, group_.transport->receive(from, bytes)};
 }
 
 void RingExchange::wait(Pending& pending) {
   if (pending.transfer == nullptr) return;
-  wire::wait(*pending.transfer, pending.envelope, *group_.transport, group_.timeout);
-  pending.transfer.reset();
+  // Others may wait for what only passes through here.
+  wire::wait(
+      *pending.transfer, pending.envelope, *group_.transport, group_.timeout, [this] { poll(); });
 }
 
 void RingExchange::finish_sends() {
-  for (Pending& send : sends_) wait(send);
-  sends_.clear();
-  receives_.clear();
-}
-
-void RingExchange::pass_on_forward(size_t arrival_index) {
-  const Arrival& arrival = schedule_.arrivals[arrival_index];
-  if (arrival.forwarded) {
-    sends_.push_back(post_send(1,
-                               TrafficKind::kv_forward,
-                               arrival.chunk,
-                               (*forward_slots_)[static_cast<size_t>(arrival.chunk)]));
+  // What passes through joins the end while earlier ones are waited for.
+  while (!sends_.empty()) {
+    wait(sends_.front());
+    sends_.pop_front();
   }
+  receives_.clear();
+  direction_ = Direction::none;
 }
 
 void RingExchange::poll() {
-  if (forward_slots_ == nullptr) {
-    for (Pending& send : sends_) {
-      if (send.transfer != nullptr && send.transfer->test()) send.transfer.reset();
-    }
-    return;
-  }
-  while (next_arrival_ < receives_.size() && receives_[next_arrival_].transfer->test()) {
-    receives_[next_arrival_].transfer.reset();
-    pass_on_forward(next_arrival_++);
+  if (direction_ == Direction::forward) pass_on_forward();
+  if (direction_ == Direction::backward) pass_on_backward();
+  // Sends of large blocks proceed only when they are looked at.
+  for (Pending& send : sends_) {
+    if (!send.done()) break;
   }
 }
 
-void RingExchange::forward(const BlockSlots& slots,
-                           const std::function<void()>& local,
-                           const std::function<void(int)>& visit) {
-  forward_slots_ = &slots;
+void RingExchange::pass_on_forward() {
+  while (next_arrival_ < receives_.size() && receives_[next_arrival_].done()) {
+    const Arrival& arrival = schedule_.arrivals[next_arrival_++];
+    if (arrival.forwarded) {
+      send(1, arrival.chunk, incoming_[static_cast<size_t>(arrival.chunk)]);
+    }
+  }
+}
+
+void RingExchange::start_forward(const BlockSlots& slots) {
+  direction_ = Direction::forward;
+  incoming_ = slots;
   next_arrival_ = 0;
   for (const Arrival& arrival : schedule_.arrivals) {
-    receives_.push_back(post_receive(
-        -1, TrafficKind::kv_forward, arrival.chunk, slots[static_cast<size_t>(arrival.chunk)]));
+    receives_.push_back(receive(-1, arrival.chunk, slots[static_cast<size_t>(arrival.chunk)]));
   }
-  for (int chunk : schedule_.departures) {
-    sends_.push_back(
-        post_send(1, TrafficKind::kv_forward, chunk, slots[static_cast<size_t>(chunk)]));
-  }
-  local();
+  for (int chunk : schedule_.departures) send(1, chunk, slots[static_cast<size_t>(chunk)]);
+}
+
+void RingExchange::finish_forward(const std::function<void(int)>& visit) {
   for (size_t i = 0; i < schedule_.arrivals.size(); ++i) {
+    wait(receives_[i]);
     poll();
-    if (next_arrival_ == i) {
-      wait(receives_[i]);
-      pass_on_forward(next_arrival_++);
-    }
     if (schedule_.arrivals[i].needed) visit(schedule_.arrivals[i].chunk);
   }
-  forward_slots_ = nullptr;
   finish_sends();
 }
 
-void RingExchange::backward(
-    const BlockSlots& incoming,
-    const BlockSlots& outgoing,
-    const std::function<void(int)>& compute,
-    const std::function<void(const Contribution&)>& contribute,
-    const std::function<void()>& local,
-    const std::function<void(int, std::span<const std::byte>)>& arrive_home) {
+void RingExchange::pass_on_backward() {
+  std::erase_if(passing_through_, [&](size_t i) {
+    if (!receives_[i].done()) return false;
+    const int chunk = schedule_.arrivals[i].chunk;
+    send(-1, chunk, incoming_[static_cast<size_t>(chunk)]);
+    return true;
+  });
+}
+
+void RingExchange::complete(const Share& share, const GradientWork& work) {
+  const Arrival& arrival = schedule_.arrivals[share.arrival];
+  const auto slot = static_cast<size_t>(arrival.chunk);
+  wait(receives_[share.arrival]);
+  work.contribute({.chunk = arrival.chunk,
+                   .distance = arrival.distance,
+                   .buffer = share.buffer,
+                   .incoming = arrival.forwarded ? incoming_[slot] : std::span<std::byte>{},
+                   .outgoing = outgoing_[slot]});
+  send(-1, arrival.chunk, outgoing_[slot]);
+}
+
+void RingExchange::start_backward(const BlockSlots& incoming,
+                                  const BlockSlots& outgoing,
+                                  const GradientWork& work) {
+  direction_ = Direction::backward;
+  incoming_ = incoming;
+  outgoing_ = outgoing;
+  passing_through_.clear();
   const auto& arrivals = schedule_.arrivals;
-  for (const Arrival& arrival : arrivals) {
-    receives_.push_back(arrival.forwarded
-                            ? post_receive(1,
-                                           TrafficKind::kv_backward,
-                                           arrival.chunk,
-                                           incoming[static_cast<size_t>(arrival.chunk)])
-                            : Pending{});
+  for (size_t i = 0; i < arrivals.size(); ++i) {
+    const auto slot = static_cast<size_t>(arrivals[i].chunk);
+    receives_.push_back(arrivals[i].forwarded ? receive(1, arrivals[i].chunk, incoming[slot])
+                                              : Pending{});
+    if (!arrivals[i].needed) passing_through_.push_back(i);
   }
   for (int chunk : schedule_.departures) {
-    receives_.push_back(
-        post_receive(1, TrafficKind::kv_backward, chunk, incoming[static_cast<size_t>(chunk)]));
+    receives_.push_back(receive(1, chunk, incoming[static_cast<size_t>(chunk)]));
   }
 
+  std::deque<Share> shares;
+  const auto complete_first = [&] {
+    complete(shares.front(), work);
+    shares.pop_front();
+  };
+  int next_buffer = 0;
   for (size_t i = arrivals.size(); i-- > 0;) {
-    const Arrival& arrival = arrivals[i];
-    const auto slot = static_cast<size_t>(arrival.chunk);
-    std::span<const std::byte> sum = outgoing[slot];
-    if (arrival.needed) compute(arrival.chunk);
-    wait(receives_[i]);
-    if (arrival.needed) {
-      contribute({.chunk = arrival.chunk,
-                  .distance = arrival.distance,
-                  .incoming = arrival.forwarded ? incoming[slot] : std::span<std::byte>{},
-                  .outgoing = outgoing[slot]});
-    } else {
-      sum = incoming[slot];
-    }
-    sends_.push_back(post_send(-1, TrafficKind::kv_backward, arrival.chunk, sum));
+    if (!arrivals[i].needed) continue;
+    if (static_cast<int>(shares.size()) == work.num_buffers) complete_first();
+    work.compute(arrivals[i].chunk, next_buffer);
+    shares.push_back({i, next_buffer});
+    next_buffer = (next_buffer + 1) % work.num_buffers;
+    while (!shares.empty() && receives_[shares.front().arrival].done()) complete_first();
   }
-  local();
+  work.local();
+  while (!shares.empty()) complete_first();
+}
+
+void RingExchange::finish_backward(const std::function<void(int)>& arrive_home) {
   for (size_t i = 0; i < schedule_.departures.size(); ++i) {
-    const int chunk = schedule_.departures[i];
-    wait(receives_[arrivals.size() + i]);
-    arrive_home(chunk, incoming[static_cast<size_t>(chunk)]);
+    wait(receives_[schedule_.arrivals.size() + i]);
+    arrive_home(schedule_.departures[i]);
+  }
+  // Each neighbour's gradient that only passes through.
+  while (!passing_through_.empty()) {
+    wait(receives_[passing_through_.front()]);
+    pass_on_backward();
   }
   finish_sends();
 }

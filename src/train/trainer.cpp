@@ -85,6 +85,9 @@ Trainer::Trainer(const config::Config& config,
   optimizer_ = std::make_unique<Optimizer>(
       *backend_, config.optimizer, config.compression.basis_lr_factor, transformer_->parameters());
   sync_ = sync::make_weight_sync(config.weight_sync, mesh_.world);
+  // Transfers proceed while this rank computes, and while it waits for another one.
+  backend_->set_poll([this] { poll(); });
+  transport_.set_idle([this] { poll(); });
   assign_chunks(0);
   phase_ = phase_of_step(config_.compression, 0);
   if (phase_ == Phase::compressed) transformer_->set_kv_form(model::KvForm::subspace);
@@ -97,6 +100,8 @@ Trainer::Trainer(const config::Config& config,
     metrics_ = std::make_unique<MetricsWriter>(run_directory);
   }
 }
+
+void Trainer::poll() { transformer_->poll(); }
 
 void Trainer::assign_chunks(int64_t step) {
   const int64_t rotation = config_.weight_sync.rotate_chunks ? step : 0;

@@ -7,16 +7,21 @@ namespace subring::wire {
 void wait(Transfer& transfer,
           const Envelope& envelope,
           Transport& transport,
-          std::chrono::duration<double> timeout) {
+          std::chrono::duration<double> timeout,
+          const std::function<void()>& progress) {
   using Clock = std::chrono::steady_clock;
+  using std::chrono::microseconds;
   // Between two looks at the deadline; the transfer itself wakes the sleeper.
-  constexpr std::chrono::duration<double> kPatience{0.1};
+  constexpr microseconds kPatience{100'000};
+  const bool others_proceed = progress || transport.idle();
+  const microseconds patience = others_proceed ? Transport::kIdleInterval : kPatience;
   if (transfer.test()) return;
   const Clock::time_point start = Clock::now();
   while (true) {
-    const std::chrono::duration<double> waited = Clock::now() - start;
-    const auto patience = std::clamp(timeout - waited, kPatience.zero(), kPatience);
-    if (transfer.wait_for(std::chrono::duration_cast<std::chrono::microseconds>(patience))) break;
+    const auto left = std::chrono::duration_cast<microseconds>(timeout - (Clock::now() - start));
+    if (transfer.wait_for(std::clamp(left, microseconds::zero(), patience))) break;
+    if (progress) progress();
+    if (transport.idle()) transport.idle()();
     SUBRING_CHECK(Clock::now() - start < timeout,
                   ErrorKind::wire,
                   "rank {} waited {:.1f} s for rank {} ({}, tag {})",

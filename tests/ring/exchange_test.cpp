@@ -34,6 +34,7 @@ int32_t read(std::span<const std::byte> bytes) {
 TEST_CASE("blocks reach all who need them and the sum of their gradients comes home") {
   const int num_ranks = GENERATE(1, 2, 3, 4, 8);
   const bool zigzag = GENERATE(false, true);
+  const int num_buffers = GENERATE(1, 2, 5);
   ChunkMap map{num_ranks, {}, 1};
   for (int rank = 0; rank < num_ranks; ++rank) map.owner.push_back(rank);
   if (zigzag) {
@@ -51,17 +52,16 @@ TEST_CASE("blocks reach all who need them and the sum of their gradients comes h
     Slots blocks(chunks);
     for (int chunk : owned) blocks.values[static_cast<size_t>(chunk)] = 100 + chunk;
     int visits = 0;
-    exchange.forward(
-        blocks.spans(),
-        [&] { exchange.poll(); },
-        [&](int chunk) {
-          ++visits;
-          SUBRING_CHECK(blocks.values[static_cast<size_t>(chunk)] == 100 + chunk,
-                        ErrorKind::shape,
-                        "chunk {} came as {}",
-                        chunk,
-                        blocks.values[static_cast<size_t>(chunk)]);
-        });
+    exchange.start_forward(blocks.spans());
+    exchange.poll();
+    exchange.finish_forward([&](int chunk) {
+      ++visits;
+      SUBRING_CHECK(blocks.values[static_cast<size_t>(chunk)] == 100 + chunk,
+                    ErrorKind::shape,
+                    "chunk {} came as {}",
+                    chunk,
+                    blocks.values[static_cast<size_t>(chunk)]);
+    });
     const auto sent = static_cast<int64_t>(blocks_sent(map)[static_cast<size_t>(group.index)]);
     SUBRING_CHECK(transport.sent_bytes()[0] == 4 * sent,
                   ErrorKind::shape,
@@ -71,20 +71,36 @@ TEST_CASE("blocks reach all who need them and the sum of their gradients comes h
     // Each reader of a block adds 1 << its rank.
     Slots incoming(chunks), outgoing(chunks);
     int computed = 0;
+    bool local = false;
+    std::vector<int> share_in_buffer(static_cast<size_t>(num_buffers), -1);
     std::vector<int32_t> home(static_cast<size_t>(chunks), 0);
-    exchange.backward(
+    exchange.start_backward(
         incoming.spans(),
         outgoing.spans(),
-        [&](int) { ++computed; },
-        [&](const RingExchange::Contribution& step) {
-          const int32_t sum =
-              (step.incoming.empty() ? 0 : read(step.incoming)) + (1 << transport.rank());
-          std::memcpy(step.outgoing.data(), &sum, sizeof sum);
-        },
-        [] {},
-        [&](int chunk, std::span<const std::byte> bytes) {
-          home[static_cast<size_t>(chunk)] = read(bytes);
-        });
+        {.num_buffers = num_buffers,
+         .compute =
+             [&](int chunk, int buffer) {
+               ++computed;
+               int& holds = share_in_buffer[static_cast<size_t>(buffer)];
+               SUBRING_CHECK(holds < 0, ErrorKind::shape, "the share of {} is lost", holds);
+               holds = chunk;
+             },
+         .contribute =
+             [&](const RingExchange::Contribution& step) {
+               int& holds = share_in_buffer[static_cast<size_t>(step.buffer)];
+               SUBRING_CHECK(std::exchange(holds, -1) == step.chunk,
+                             ErrorKind::shape,
+                             "another chunk's share than {}",
+                             step.chunk);
+               const int32_t sum =
+                   (step.incoming.empty() ? 0 : read(step.incoming)) + (1 << transport.rank());
+               std::memcpy(step.outgoing.data(), &sum, sizeof sum);
+             },
+         .local = [&] { local = true; }});
+    SUBRING_CHECK(local, ErrorKind::shape, "{}", "the own blocks were forgotten");
+    exchange.finish_backward([&](int chunk) {
+      home[static_cast<size_t>(chunk)] = incoming.values[static_cast<size_t>(chunk)];
+    });
     SUBRING_CHECK(
         computed == visits, ErrorKind::shape, "{} gradients of {} blocks", computed, visits);
     SUBRING_CHECK(

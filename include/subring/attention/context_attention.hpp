@@ -65,10 +65,18 @@ struct AttentionInputs {
 };
 
 struct AttentionGradients {
-  View d_x;  ///< [n, d], accumulated (the angles' share only)
-  View d_q;  ///< [n, Hq * D], overwritten; of the queries after RoPE
-  View d_k;  ///< [n, e], overwritten
-  View d_v;  ///< [n, e], overwritten
+  ConstView d_out;  ///< [n, Hq * D] gradient of the attention output
+  View d_x;         ///< [n, d], accumulated (the angles' share only)
+  View d_q;         ///< [n, Hq * D], overwritten; of the queries after RoPE
+  View d_k;         ///< [n, e], overwritten
+  View d_v;         ///< [n, e], overwritten
+};
+
+/// One layer's attention on this rank; the same in both halves of a pass.
+struct LayerAttention {
+  codec::BlockCodec& codec;
+  AttentionInputs inputs;
+  SavedAttention& saved;
 };
 
 /// Causal attention over a sequence whose chunks are spread over the ranks of a group.
@@ -76,6 +84,7 @@ struct AttentionGradients {
 /// Queries stay; blocks of K and V travel as a codec's coordinates (method.md sections 2 and 3).
 /// Only pairs of a query chunk and an earlier or equal key chunk are computed. Up to rounding the
 /// result depends on the chunks alone, not on the ranks. One instance serves all layers.
+/// Each direction has two halves: what the caller computes between them hides the blocks' travel.
 /// Cost: attention of the causal half, plus per pair of chunks and reader the codec's decode.
 class ContextAttention {
  public:
@@ -88,22 +97,29 @@ class ContextAttention {
   /// Which rank holds what from now on. @param group  the context-parallel group
   void set_chunks(const wire::Group& group, const ring::ChunkMap& map);
 
-  /// saved.out = attention output. Collective over the group. @throws Error{wire}
-  void forward(codec::BlockCodec& codec,
-               const AttentionInputs& inputs,
-               SavedAttention& saved,
-               Stream& stream);
-  /// Collective. Accumulates the codec's parameter gradients. @param rounding_seed  for gradients
-  /// on the wire; another one for each layer, sequence and step
-  void backward(codec::BlockCodec& codec,
-                const AttentionInputs& inputs,
-                const SavedAttention& saved,
-                ConstView d_out,
-                const AttentionGradients& gradients,
-                uint64_t rounding_seed,
-                Stream& stream);
+  /// Encodes K and V and sends them off; the queries are not read yet. Collective over the group,
+  /// as all that follows. @throws Error{wire}
+  void start_forward(const LayerAttention& layer, Stream& stream);
+  /// saved.out = attention output.
+  void finish_forward(const LayerAttention& layer, Stream& stream);
+  /// Sends the gradients of others' blocks home; then d_q is complete.
+  /// @param rounding_seed  for gradients on the wire; another one for each layer, sequence and step
+  void start_backward(const LayerAttention& layer,
+                      const AttentionGradients& gradients,
+                      uint64_t rounding_seed,
+                      Stream& stream);
+  /// d_x, d_k, d_v; accumulates the codec's parameter gradients.
+  void finish_backward(const LayerAttention& layer,
+                       const AttentionGradients& gradients,
+                       Stream& stream);
+  /// Lets blocks proceed; to be called now and then while other work is done.
+  void poll();
 
  private:
+  // Shares of gradients that are ready before what they are to be added to has come: one more than
+  // the one being computed hides a hop's travel behind the next share.
+  static constexpr int kNumShares = 2;
+
   struct ForwardPass;
   struct BackwardPass;
 
@@ -134,7 +150,10 @@ class ContextAttention {
                     const AttentionInputs& inputs,
                     SavedAttention& saved,
                     Stream& stream);
-  void encode_backward(const BackwardPass& pass);
+  codec::BlockTensors home(const codec::BlockCodec& codec, int64_t index) const;
+  void encode_backward(const LayerAttention& layer,
+                       const AttentionGradients& gradients,
+                       Stream& stream);
   ring::BlockSlots slots(const codec::BlockCodec& codec, const std::vector<View>& blocks) const;
 
   Backend& backend_;
@@ -143,13 +162,14 @@ class ContextAttention {
   ring::ChunkMap map_;
   std::unique_ptr<ring::RingExchange> exchange_;
 
-  View k_, v_;                             // [n / L, e] block being attended to, RoPE on k_
-  View d_k_, d_v_;                         // [n / L, e]
-  View delta_;                             // [L, Hq, n / L]
-  View d_means_;                           // [L, d]
-  View d_theta_, transit_;                 // memory for [L, 2, k]
-  View coordinates_, d_coordinates_;       // memory for one block's tensors
-  std::vector<View> home_;                 // [L] the same: gradients of the owned chunks
+  View k_, v_;                // [n / L, e] block being attended to, RoPE on k_
+  View d_k_, d_v_;            // [n / L, e]
+  View delta_;                // [L, Hq, n / L]
+  View d_means_;              // [L, d]
+  View d_theta_, transit_;    // memory for [L, 2, k]
+  View coordinates_;          // memory for one block's tensors
+  std::vector<View> shares_;  // the same: gradients of others' blocks, before they leave
+  std::vector<View> home_;    // [L] the same: gradients of the owned chunks
   std::vector<View> incoming_, outgoing_;  // [C] u8: gradient blocks on their way
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <span>
@@ -34,6 +35,10 @@ class Backend {
   virtual std::string description() const = 0;
   virtual std::pmr::memory_resource& memory() = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
+  /// `poll` is called on the caller's thread now and then while an operation computes there, so
+  /// that transfers proceed meanwhile (ThreadPool::set_poll). A device whose work is only queued
+  /// need not call it. Empty: none. It must not call operations of this backend.
+  virtual void set_poll(std::function<void()> poll) = 0;
 
   /// @name Copies
   /// Between host and backend memory; return when `host` may be reused.

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace subring {
@@ -27,10 +29,21 @@ class ThreadPool {
   /// only what belongs to its index. The first exception is rethrown here.
   void parallel_for(int64_t num_tasks, const std::function<void(int64_t)>& task);
 
- private:
-  void work();
-  void run_tasks();
+  /// Called on the thread that calls parallel_for, between its tasks, at most every kPollInterval:
+  /// this is how transfers proceed while a rank computes (MPI moves nothing between its calls).
+  /// What it throws, parallel_for throws. Empty: none. It must not call parallel_for.
+  void set_poll(std::function<void()> poll) { poll_ = std::move(poll); }
+  static constexpr std::chrono::microseconds kPollInterval{500};
 
+ private:
+  enum class Caller { owner, worker };
+
+  void work();
+  void run_tasks(Caller caller);
+  void poll_if_due();
+
+  std::function<void()> poll_;
+  std::chrono::steady_clock::time_point next_poll_;
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable wake_;

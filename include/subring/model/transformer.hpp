@@ -55,6 +55,9 @@ class Transformer {
   /// Accumulates all gradients. @param rounding_seed  another one for each sequence and step
   void backward(uint64_t rounding_seed, Stream& stream);
 
+  /// Lets the blocks under way proceed; to be called now and then during forward() and backward().
+  void poll() { attention_->poll(); }
+
   /// [n, d] normalised output of the last block.
   ConstView final_hidden() const { return activations_.final_in; }
   /// [n] loss of each token, after loss() or loss_and_gradient().
@@ -68,12 +71,16 @@ class Transformer {
   attention::CodecLimits codec_limits() const;
   void rope_queries(RopeDirection direction, View q, Stream& stream);
 
-  void attention_inputs(int64_t layer, Stream& stream);
+  attention::LayerAttention attention_of(int64_t layer);
+  void key_value_inputs(int64_t layer, Stream& stream);
+  void query_inputs(int64_t layer, Stream& stream);
   void mlp_inputs(int64_t layer, Stream& stream);
   void block_forward(int64_t layer, View output, Stream& stream);
   void block_backward(int64_t layer, uint64_t rounding_seed, Stream& stream);
   void mlp_backward(int64_t layer, Stream& stream);
   void attention_backward(int64_t layer, uint64_t rounding_seed, Stream& stream);
+  void query_backward(int64_t layer, Stream& stream);
+  void deferred_weight_gradients(int64_t layer, Stream& stream);
   enum class HeadWork { loss, loss_and_gradient };
   double head(std::span<const int32_t> labels, float scale, HeadWork work, Stream& stream);
 
@@ -81,7 +88,12 @@ class Transformer {
   void norm_forward(ConstView x, const WeightPair& weight, View y, View rstd, Stream& stream);
   /// y = x W^T.
   void linear_forward(ConstView x, const WeightPair& weight, View y, Write write, Stream& stream);
-  /// d_x = d_y W per `write`; dW += d_y^T x.
+  /// d_x = d_y W per `write`.
+  void input_gradient(
+      ConstView d_y, const WeightPair& weight, View d_x, Write write, Stream& stream);
+  /// dW += d_y^T x.
+  void weight_gradient(ConstView d_y, ConstView x, const WeightPair& weight, Stream& stream);
+  /// Both.
   void linear_backward(
       ConstView d_y, ConstView x, const WeightPair& weight, View d_x, Write write, Stream& stream);
 

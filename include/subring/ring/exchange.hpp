@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -14,8 +15,10 @@ namespace subring::ring {
 /// One block of bytes for every chunk of the sequence, by chunk.
 using BlockSlots = std::vector<std::span<std::byte>>;
 
-/// Moves the blocks of one layer round the ring while the caller computes. Order of work is fixed
-/// (distance, then chunk), so a run repeats to the bit. All buffers are the caller's.
+/// Moves the blocks of one layer round the ring while the caller computes. Each direction has two
+/// halves, so that the caller can compute between them what does not need the blocks. The order of
+/// work is fixed (distance, then chunk), so a run repeats to the bit. All buffers are the caller's
+/// and stay untouched from the first half to the end of the second.
 class RingExchange {
  public:
   RingExchange(const wire::Group& group, Schedule schedule)
@@ -23,58 +26,77 @@ class RingExchange {
 
   const Schedule& schedule() const { return schedule_; }
 
-  /// Sends the owned blocks in `slots`, calls local(), then visit(chunk) for each needed block of
-  /// another rank once it lies in its slot. Blocks that others need are passed on.
-  void forward(const BlockSlots& slots,
-               const std::function<void()>& local,
-               const std::function<void(int)>& visit);
+  /// Sends the owned blocks in `slots` and makes room for those to come.
+  void start_forward(const BlockSlots& slots);
+  /// Calls visit(chunk) for each needed block of another rank once it lies in its slot; returns
+  /// when all has left. Blocks that others need are passed on.
+  void finish_forward(const std::function<void(int)>& visit);
 
   /// Where a gradient stands when a rank adds to it.
   struct Contribution {
     int chunk = 0;
     int distance = 0;
+    int buffer = 0;                       ///< where compute() has left this rank's share
     std::span<const std::byte> incoming;  ///< sum of the ranks further out; empty for the outermost
     std::span<std::byte> outgoing;        ///< to be written: incoming plus this rank's share
   };
 
-  /// Brings gradients home, farthest first: contribute() for each needed block of another rank,
-  /// then local(), then arrive_home(chunk, sum) for each owned block that had left. compute(chunk)
-  /// is called before the wait for a contribution's incoming part, so that both overlap.
+  /// What a rank does for the gradients of other ranks' blocks.
+  struct GradientWork {
+    /// Shares that can wait at a time for what comes from further out.
+    int num_buffers = 1;
+    /// Computes this rank's share of a chunk's gradient into a buffer: farthest chunk first.
+    std::function<void(int chunk, int buffer)> compute;
+    /// Adds share and incoming; then the sum goes on towards its owner.
+    std::function<void(const Contribution&)> contribute;
+    /// Work on the rank's own blocks, after all compute().
+    std::function<void()> local;
+  };
+
+  /// Sends this rank's share of the gradients of all other ranks' blocks on their way home. A share
+  /// waits in its buffer while the next ones are computed, until its incoming part is there.
   /// @param incoming, outgoing  slots by chunk; must not be the same memory
-  void backward(const BlockSlots& incoming,
-                const BlockSlots& outgoing,
-                const std::function<void(int)>& compute,
-                const std::function<void(const Contribution&)>& contribute,
-                const std::function<void()>& local,
-                const std::function<void(int, std::span<const std::byte>)>& arrive_home);
+  void start_backward(const BlockSlots& incoming,
+                      const BlockSlots& outgoing,
+                      const GradientWork& work);
+  /// Calls arrive_home(chunk) for each owned block that had left, its sum in its incoming slot;
+  /// returns when all has left.
+  void finish_backward(const std::function<void(int)>& arrive_home);
 
   /// Lets transfers proceed and passes on what has come; to be called between pieces of work.
   void poll();
 
  private:
+  enum class Direction { none, forward, backward };
+
   struct Pending {
     wire::Envelope envelope;
-    std::unique_ptr<wire::Transfer> transfer;
+    std::unique_ptr<wire::Transfer> transfer;  // none: nothing is waited for
+    bool done() const { return transfer == nullptr || transfer->test(); }
+  };
+  /// A share that is computed and waits for its incoming part.
+  struct Share {
+    size_t arrival = 0;
+    int buffer = 0;
   };
 
-  Pending post_send(int neighbour,
-                    wire::TrafficKind kind,
-                    int chunk,
-                    std::span<const std::byte> bytes);
-  Pending post_receive(int neighbour,
-                       wire::TrafficKind kind,
-                       int chunk,
-                       std::span<std::byte> bytes);
+  wire::Envelope envelope(int neighbour, int chunk) const;
+  void send(int neighbour, int chunk, std::span<const std::byte> bytes);
+  Pending receive(int neighbour, int chunk, std::span<std::byte> bytes) const;
   void wait(Pending& pending);
-  void pass_on_forward(size_t arrival_index);
+  void pass_on_forward();
+  void pass_on_backward();
+  void complete(const Share& share, const GradientWork& work);
   void finish_sends();
 
   wire::Group group_;
   Schedule schedule_;
-  std::vector<Pending> receives_;  // by arrival (forward), or by arrival then departure (backward)
-  std::vector<Pending> sends_;
-  size_t next_arrival_ = 0;  // first arrival that has not been passed on (forward)
-  const BlockSlots* forward_slots_ = nullptr;  // set while forward() runs
+  Direction direction_ = Direction::none;
+  BlockSlots incoming_, outgoing_;  // by chunk; forward uses only the first
+  std::vector<Pending> receives_;   // by arrival; backward: then by departure
+  std::deque<Pending> sends_;
+  size_t next_arrival_ = 0;              // forward: first that has not been passed on
+  std::vector<size_t> passing_through_;  // backward: arrivals that this rank only passes on
 };
 
 }  // namespace subring::ring

@@ -65,6 +65,8 @@ class Trainer {
     double squared_norms = 0;
   };
 
+  /// Lets all transfers under way proceed.
+  void poll();
   void assign_chunks(int64_t step);
   void read_chunks(const data::Loader& loader, int64_t index);
   void enter_phase(int64_t step);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,7 +31,8 @@ struct Envelope {
 class Transfer {
  public:
   virtual ~Transfer() = default;
-  /// True when the buffer may be used again (send) or read (receive). Makes progress.
+  /// True when the buffer may be used again (send) or read (receive), and from then on. Makes
+  /// progress.
   /// @throws Error{wire}  the group has failed; the message names the first rank that did, and why
   virtual bool test() = 0;
   /// Like test(), but sleeps up to `patience` for the transfer to end.
@@ -61,15 +63,24 @@ class Transport {
   /// For those who wait without wait(), by test() and wait_for().
   void add_wait_seconds(double seconds) { wait_seconds_ += seconds; }
 
+  /// What wait() does every kIdleInterval on this endpoint object, so that other transfers (blocks
+  /// that only pass through, an average in the background) proceed while a rank waits for one.
+  void set_idle(std::function<void()> idle) { idle_ = std::move(idle); }
+  const std::function<void()>& idle() const { return idle_; }
+  static constexpr std::chrono::microseconds kIdleInterval{500};
+
  private:
+  std::function<void()> idle_;
   double wait_seconds_ = 0.0;
 };
 
 /// Waits for `transfer` until `timeout` has passed; the time counts in take_wait_seconds().
+/// @param progress  called meanwhile, as the transport's idle(); both must leave `transfer` alive
 /// @throws Error{wire}  "rank 2 waited 30.0 s for rank 1 (kv block, tag 3)"
 void wait(Transfer& transfer,
           const Envelope& envelope,
           Transport& transport,
-          std::chrono::duration<double> timeout);
+          std::chrono::duration<double> timeout,
+          const std::function<void()>& progress = {});
 
 }  // namespace subring::wire

@@ -19,6 +19,7 @@ class CpuBackend : public Backend {
   std::string description() const override;
   std::pmr::memory_resource& memory() override { return *std::pmr::new_delete_resource(); }
   std::unique_ptr<Stream> make_stream() override;
+  void set_poll(std::function<void()> poll) override { pool_.set_poll(std::move(poll)); }
 
   void upload(std::span<const std::byte> host, View device, Stream& stream) override;
   void download(ConstView device, std::span<std::byte> host, Stream& stream) override;
