@@ -9,11 +9,6 @@ namespace {
 // of collectives.
 constexpr int kAngleTags = 16000;
 
-struct Pending {
-  wire::Envelope envelope;
-  std::unique_ptr<wire::Transfer> transfer;
-};
-
 /// The [2, k] angles of one owned chunk.
 template <typename AnyView>
 AnyView angles_at(AnyView theta, int64_t index) {
@@ -44,92 +39,97 @@ int64_t AngleExchange::index_of(int chunk) const {
   return found != owned_.end() && *found == chunk ? found - owned_.begin() : -1;
 }
 
-void AngleExchange::forward(
-    codec::BlockCodec& codec, ConstView means, View theta, View transit, Stream& stream) {
+void AngleExchange::wait(wire::Transfer& transfer, const wire::Envelope& envelope) {
+  wire::wait(transfer, envelope, *group_.transport, group_.timeout, progress_);
+}
+
+wire::Envelope AngleExchange::envelope(wire::TrafficKind kind, int chunk, int peer_chunk) const {
+  const int peer = map_.owner[static_cast<size_t>(peer_chunk)];
+  const bool forward = kind == wire::TrafficKind::kv_forward;
+  return {group_.ranks[static_cast<size_t>(peer)],
+          kAngleTags + 2 * chunk + (forward ? 0 : 1),
+          kind,
+          forward ? "angles" : "angle gradients"};
+}
+
+void AngleExchange::forward(codec::BlockCodec& codec,
+                            ConstView means,
+                            ChunkRange chunks,
+                            View theta,
+                            AngleTransit& transit,
+                            Stream& stream) {
   if (source_ == AngleSource::chunk) {
-    for (int64_t i = 0; i < means.shape[0]; ++i) {
+    for (int64_t i = chunks.first; i < chunks.end(); ++i) {
       angles_forward(codec, means.rows(i, 1), angles_at(theta, i), stream);
     }
     return;
   }
-  std::vector<Pending> transfers;
-  const auto envelope = [&](int chunk, int peer_chunk) {
-    const int peer = map_.owner[static_cast<size_t>(peer_chunk)];
-    return wire::Envelope{group_.ranks[static_cast<size_t>(peer)],
-                          kAngleTags + 2 * chunk,
-                          wire::TrafficKind::kv_forward,
-                          "angles"};
-  };
-  for (int chunk = 0; chunk < map_.num_chunks(); ++chunk) {
-    const int64_t here = index_of(chunk);
-    const int64_t source = chunk == 0 ? -1 : index_of(chunk - 1);
-    if (chunk == 0) {
-      if (here >= 0) angles_forward(codec, {}, angles_at(theta, here), stream);
-    } else if (source >= 0) {
-      const View target = angles_at(here >= 0 ? theta : transit, here >= 0 ? here : source);
-      angles_forward(codec, means.rows(source, 1), target, stream);
-      if (here < 0) {
-        const auto to = envelope(chunk, chunk);
-        transfers.push_back({to, group_.transport->send(to, target.bytes())});
-      }
-    } else if (here >= 0) {
-      const auto from = envelope(chunk, chunk - 1);
-      transfers.push_back({from, group_.transport->receive(from, angles_at(theta, here).bytes())});
-    }
+  constexpr auto kKind = wire::TrafficKind::kv_forward;
+  for (int64_t i = chunks.first; i < chunks.end(); ++i) {
+    const int next = owned_[static_cast<size_t>(i)] + 1;
+    if (next == map_.num_chunks()) continue;
+    const int64_t here = index_of(next);
+    const View target = here >= 0 ? angles_at(theta, here) : angles_at(transit.memory, i);
+    angles_forward(codec, means.rows(i, 1), target, stream);
+    if (here >= 0) continue;
+    stream.synchronize();
+    const wire::Envelope to = envelope(kKind, next, next);
+    transit.sends.emplace_back(to, group_.transport->send(to, target.bytes()));
   }
-  for (Pending& pending : transfers) {
-    wire::wait(*pending.transfer, pending.envelope, *group_.transport, group_.timeout);
+  for (int64_t i = chunks.first; i < chunks.end(); ++i) {
+    const int chunk = owned_[static_cast<size_t>(i)];
+    if (chunk == 0) angles_forward(codec, {}, angles_at(theta, i), stream);
+    if (chunk == 0 || index_of(chunk - 1) >= 0) continue;
+    const wire::Envelope from = envelope(kKind, chunk, chunk - 1);
+    const auto transfer = group_.transport->receive(from, angles_at(theta, i).bytes());
+    wait(*transfer, from);
   }
 }
 
 void AngleExchange::backward(codec::BlockCodec& codec,
                              ConstView means,
+                             ChunkRange chunks,
                              ConstView d_theta,
                              View d_means,
-                             View transit,
+                             AngleTransit& transit,
                              Stream& stream) {
   if (source_ == AngleSource::chunk) {
-    for (int64_t i = 0; i < means.shape[0]; ++i) {
+    for (int64_t i = chunks.first; i < chunks.end(); ++i) {
       angles_backward(codec, means.rows(i, 1), angles_at(d_theta, i), d_means.rows(i, 1), stream);
     }
     return;
   }
-  std::vector<Pending> sends;
-  const auto envelope = [&](int chunk, int peer_chunk) {
-    const int peer = map_.owner[static_cast<size_t>(peer_chunk)];
-    return wire::Envelope{group_.ranks[static_cast<size_t>(peer)],
-                          kAngleTags + 2 * chunk + 1,
-                          wire::TrafficKind::kv_backward,
-                          "angle gradients"};
-  };
-  for (int chunk = 0; chunk < map_.num_chunks(); ++chunk) {
-    const int64_t here = index_of(chunk);
-    const int64_t source = chunk == 0 ? -1 : index_of(chunk - 1);
-    if (here >= 0 && chunk > 0 && source < 0) {
-      const auto to = envelope(chunk, chunk - 1);
-      sends.push_back({to, group_.transport->send(to, angles_at(d_theta, here).bytes())});
+  constexpr auto kKind = wire::TrafficKind::kv_backward;
+  stream.synchronize();
+  for (int64_t i = chunks.end() - 1; i >= chunks.first; --i) {
+    const int chunk = owned_[static_cast<size_t>(i)];
+    const int64_t previous = chunk == 0 ? -1 : index_of(chunk - 1);
+    if (chunk == 0) {
+      angles_backward(codec, {}, angles_at(d_theta, i), {}, stream);
+    } else if (previous >= 0) {
+      angles_backward(
+          codec, means.rows(previous, 1), angles_at(d_theta, i), d_means.rows(previous, 1), stream);
+    } else {
+      const wire::Envelope to = envelope(kKind, chunk, chunk - 1);
+      transit.sends.emplace_back(to, group_.transport->send(to, angles_at(d_theta, i).bytes()));
     }
   }
-  for (int chunk = 0; chunk < map_.num_chunks(); ++chunk) {
-    const int64_t here = index_of(chunk);
-    const int64_t source = chunk == 0 ? -1 : index_of(chunk - 1);
-    if (chunk == 0 && here >= 0) {
-      angles_backward(codec, {}, angles_at(d_theta, here), {}, stream);
-    }
-    if (source < 0) continue;
-    ConstView gradient = here >= 0 ? angles_at(d_theta, here) : angles_at(transit, source);
-    if (here < 0) {
-      const auto from = envelope(chunk, chunk);
-      const View landing = angles_at(transit, source);
-      auto transfer = group_.transport->receive(from, landing.bytes());
-      wire::wait(*transfer, from, *group_.transport, group_.timeout);
-      gradient = landing;
-    }
-    angles_backward(codec, means.rows(source, 1), gradient, d_means.rows(source, 1), stream);
+  for (int64_t i = chunks.end() - 1; i >= chunks.first; --i) {
+    const int next = owned_[static_cast<size_t>(i)] + 1;
+    if (next == map_.num_chunks() || index_of(next) >= 0) continue;
+    const wire::Envelope from = envelope(kKind, next, next);
+    const View landing = angles_at(transit.memory, i);
+    const auto transfer = group_.transport->receive(from, landing.bytes());
+    wait(*transfer, from);
+    angles_backward(codec, means.rows(i, 1), landing, d_means.rows(i, 1), stream);
   }
-  for (Pending& send : sends) {
-    wire::wait(*send.transfer, send.envelope, *group_.transport, group_.timeout);
+}
+
+void AngleExchange::finish(AngleTransit& transit) {
+  for (auto& [envelope, transfer] : transit.sends) {
+    wait(*transfer, envelope);
   }
+  transit.sends.clear();
 }
 
 }  // namespace subring::attention

@@ -29,6 +29,19 @@ BlockActivations BlockActivations::allocate(Arena& arena,
           .up = matrix(model.intermediate_size)};
 }
 
+BlockActivations BlockActivations::rows(int64_t first, int64_t count) const {
+  return {.attention_in = attention_in.rows(first, count),
+          .attention_rstd = attention_rstd.rows(first, count),
+          .q = q.rows(first, count),
+          .k = k.rows(first, count),
+          .v = v.rows(first, count),
+          .mid = mid.rows(first, count),
+          .mlp_in = mlp_in.rows(first, count),
+          .mlp_rstd = mlp_rstd.rows(first, count),
+          .gate = gate.rows(first, count),
+          .up = up.rows(first, count)};
+}
+
 Activations Activations::allocate(Arena& arena,
                                   const ModelOptions& model,
                                   const attention::ContextShape& context,

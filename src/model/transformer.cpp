@@ -5,6 +5,9 @@
 #include "subring/core/random.hpp"
 
 namespace subring::model {
+
+using attention::ChunkRange;
+
 namespace {
 
 constexpr uint64_t kPlaneSeed = 0x706c616e65;  // "plane": apart from the streams of the weights
@@ -112,15 +115,33 @@ void Transformer::set_chunks(const wire::Group& group, const ring::ChunkMap& map
   attention_->set_chunks(group, map);
 }
 
-void Transformer::rope_queries(RopeDirection direction, View q, Stream& stream) {
-  for (size_t i = 0; i < owned_.size(); ++i) {
-    const auto first_row = static_cast<int64_t>(i) * context_.chunk_tokens;
+attention::LayerAttention Transformer::attention_of(int64_t layer) {
+  const auto index = static_cast<size_t>(layer);
+  const BlockActivations& block = activations_.layers[index].block;
+  return {.index = layer,
+          .codec = *codecs(kv_form_)[index],
+          .inputs = {.x = block.attention_in, .q = block.q, .k = block.k, .v = block.v},
+          .saved = activations_.layers[index].attention};
+}
+
+View Transformer::rows(View view, ChunkRange chunks) const {
+  return view.rows(chunks.first * context_.chunk_tokens, chunks.count * context_.chunk_tokens);
+}
+
+BlockActivations Transformer::block_rows(int64_t layer, ChunkRange chunks) const {
+  return activations_.layers[static_cast<size_t>(layer)].block.rows(
+      chunks.first * context_.chunk_tokens, chunks.count * context_.chunk_tokens);
+}
+
+void Transformer::rope_queries(RopeDirection direction, ChunkRange chunks, View q, Stream& stream) {
+  for (int64_t i = 0; i < chunks.count; ++i) {
+    const int chunk = owned_[static_cast<size_t>(chunks.first + i)];
     backend_.rope({.num_heads = context_.num_query_heads,
                    .head_dim = context_.head_dim,
-                   .first_position = map_.first_position(owned_[i]),
+                   .first_position = map_.first_position(chunk),
                    .theta = context_.rope_theta},
                   direction,
-                  q.rows(first_row, context_.chunk_tokens),
+                  q.rows(i * context_.chunk_tokens, context_.chunk_tokens),
                   stream);
   }
 }
@@ -136,36 +157,25 @@ void Transformer::linear_forward(
   backend_.matmul(x, Transpose::no, weight.value, Transpose::yes, y, write, stream);
 }
 
-void Transformer::input_gradient(
-    ConstView d_y, const WeightPair& weight, View d_x, Write write, Stream& stream) {
-  backend_.matmul(d_y, Transpose::no, weight.value, Transpose::no, d_x, write, stream);
-}
-
-void Transformer::weight_gradient(ConstView d_y,
-                                  ConstView x,
-                                  const WeightPair& weight,
-                                  Stream& stream) {
-  backend_.matmul(
-      d_y, Transpose::yes, x, Transpose::no, weight.gradient, Write::accumulate, stream);
-}
-
-void Transformer::linear_backward(
-    ConstView d_y, ConstView x, const WeightPair& weight, View d_x, Write write, Stream& stream) {
-  weight_gradient(d_y, x, weight, stream);
-  input_gradient(d_y, weight, d_x, write, stream);
-}
-
 void Transformer::forward(std::span<const int32_t> tokens, Stream& stream) {
   backend_.upload(std::as_bytes(tokens), activations_.tokens, stream);
   // 0. Embedding.
   backend_.embedding_forward(
       activations_.tokens, parameters_.embedding.value, activations_.layers.front().input, stream);
+  // A chunk that is done with a block goes on to the next one, whose blocks of K and V are so under
+  // way before this one is finished.
   const int64_t num_layers = model_.num_hidden_layers;
+  attention_->start_forward(attention_of(0));
+  enter_block(0, all_chunks(), stream);
   for (int64_t layer = 0; layer < num_layers; ++layer) {
-    const auto next = static_cast<size_t>(layer) + 1;
-    block_forward(layer,
-                  layer + 1 < num_layers ? activations_.layers[next].input : activations_.residual,
-                  stream);
+    const bool last = layer + 1 == num_layers;
+    if (!last) attention_->start_forward(attention_of(layer + 1));
+    // 4. Attention over the whole sequence.
+    const auto done = [&](ChunkRange chunks) {
+      leave_block(layer, chunks, stream);
+      if (!last) enter_block(layer + 1, chunks, stream);
+    };
+    attention_->finish_forward(attention_of(layer), done, stream);
   }
   // 9. Final norm.
   norm_forward(activations_.residual,
@@ -175,33 +185,43 @@ void Transformer::forward(std::span<const int32_t> tokens, Stream& stream) {
                stream);
 }
 
-void Transformer::key_value_inputs(int64_t layer, Stream& stream) {
+void Transformer::enter_block(int64_t layer, ChunkRange chunks, Stream& stream) {
+  key_value_inputs(layer, chunks, stream);
+  if (observer_) {
+    const BlockActivations block = block_rows(layer, chunks);
+    observer_(layer, block.k, block.v);
+  }
+  attention_->send_forward(attention_of(layer), chunks, stream);
+  query_inputs(layer, chunks, stream);
+}
+
+void Transformer::key_value_inputs(int64_t layer, ChunkRange chunks, Stream& stream) {
   const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
-  const LayerActivations& saved = activations_.layers[static_cast<size_t>(layer)];
-  const BlockActivations& block = saved.block;
+  const View input = rows(activations_.layers[static_cast<size_t>(layer)].input, chunks);
+  const BlockActivations block = block_rows(layer, chunks);
   // 1. Norm.
-  norm_forward(
-      saved.input, weights.attention_norm, block.attention_in, block.attention_rstd, stream);
+  norm_forward(input, weights.attention_norm, block.attention_in, block.attention_rstd, stream);
   // 2. Projections to K and V; they stay without RoPE until they have travelled.
   linear_forward(block.attention_in, weights.key, block.k, Write::overwrite, stream);
   linear_forward(block.attention_in, weights.value, block.v, Write::overwrite, stream);
 }
 
-void Transformer::query_inputs(int64_t layer, Stream& stream) {
+void Transformer::query_inputs(int64_t layer, ChunkRange chunks, Stream& stream) {
   const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
-  const BlockActivations& block = activations_.layers[static_cast<size_t>(layer)].block;
+  const BlockActivations block = block_rows(layer, chunks);
   // 3. Projection to Q and its RoPE.
   linear_forward(block.attention_in, weights.query, block.q, Write::overwrite, stream);
-  rope_queries(RopeDirection::forward, block.q, stream);
+  rope_queries(RopeDirection::forward, chunks, block.q, stream);
 }
 
-void Transformer::mlp_inputs(int64_t layer, Stream& stream) {
+void Transformer::mlp_inputs(int64_t layer, ChunkRange chunks, Stream& stream) {
   const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
   const LayerActivations& saved = activations_.layers[static_cast<size_t>(layer)];
-  const BlockActivations& block = saved.block;
+  const BlockActivations block = block_rows(layer, chunks);
   // 5. Output projection and residual.
-  backend_.copy(saved.input, block.mid, stream);
-  linear_forward(saved.attention.out, weights.output, block.mid, Write::accumulate, stream);
+  backend_.copy(rows(saved.input, chunks), block.mid, stream);
+  linear_forward(
+      rows(saved.attention.out, chunks), weights.output, block.mid, Write::accumulate, stream);
   // 6. Norm.
   norm_forward(block.mid, weights.mlp_norm, block.mlp_in, block.mlp_rstd, stream);
   // 7. Gate and up projections.
@@ -209,29 +229,19 @@ void Transformer::mlp_inputs(int64_t layer, Stream& stream) {
   linear_forward(block.mlp_in, weights.up, block.up, Write::overwrite, stream);
 }
 
-attention::LayerAttention Transformer::attention_of(int64_t layer) {
-  const auto index = static_cast<size_t>(layer);
-  const BlockActivations& block = activations_.layers[index].block;
-  return {.codec = *codecs(kv_form_)[index],
-          .inputs = {.x = block.attention_in, .q = block.q, .k = block.k, .v = block.v},
-          .saved = activations_.layers[index].attention};
-}
-
-void Transformer::block_forward(int64_t layer, View output, Stream& stream) {
+void Transformer::leave_block(int64_t layer, ChunkRange chunks, Stream& stream) {
   const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
-  const BlockActivations& block = activations_.layers[static_cast<size_t>(layer)].block;
-  key_value_inputs(layer, stream);
-  if (observer_) observer_(layer, block.k, block.v);
-  // 4. Attention over the whole sequence; K and V travel while the queries are made.
-  const attention::LayerAttention attention = attention_of(layer);
-  attention_->start_forward(attention, stream);
-  query_inputs(layer, stream);
-  attention_->finish_forward(attention, stream);
-  mlp_inputs(layer, stream);
-  backend_.swiglu_forward(block.gate, block.up, activations_.mlp_hidden, stream);
+  const bool last = layer + 1 == model_.num_hidden_layers;
+  const View output =
+      rows(last ? activations_.residual : activations_.layers[static_cast<size_t>(layer) + 1].input,
+           chunks);
+  const View hidden = rows(activations_.mlp_hidden, chunks);
+  mlp_inputs(layer, chunks, stream);
+  const BlockActivations block = block_rows(layer, chunks);
+  backend_.swiglu_forward(block.gate, block.up, hidden, stream);
   // 8. Down projection and residual.
   backend_.copy(block.mid, output, stream);
-  linear_forward(activations_.mlp_hidden, weights.down, output, Write::accumulate, stream);
+  linear_forward(hidden, weights.down, output, Write::accumulate, stream);
 }
 
 double Transformer::loss(std::span<const int32_t> labels, Stream& stream) {
@@ -269,105 +279,6 @@ double Transformer::head(std::span<const int32_t> labels,
         logits, hidden, parameters_.head, a.d_normed.rows(first, count), Write::overwrite, stream);
   }
   return backend_.sum(a.losses, stream);
-}
-
-void Transformer::backward(uint64_t rounding_seed, Stream& stream) {
-  const Activations& a = activations_;
-  // 9'. Final norm.
-  backend_.rms_norm_backward(a.d_normed,
-                             a.residual,
-                             parameters_.final_norm.value,
-                             a.final_rstd,
-                             a.d_residual,
-                             Write::overwrite,
-                             parameters_.final_norm.gradient,
-                             stream);
-  for (int64_t layer = model_.num_hidden_layers - 1; layer >= 0; --layer) {
-    block_backward(layer, derive_seed(rounding_seed, static_cast<uint64_t>(layer)), stream);
-  }
-  // 0'. Embedding.
-  backend_.embedding_backward(a.tokens, a.d_residual, parameters_.embedding.gradient, stream);
-}
-
-void Transformer::block_backward(int64_t layer, uint64_t rounding_seed, Stream& stream) {
-  if (model_.activation_recomputation) {
-    key_value_inputs(layer, stream);
-    query_inputs(layer, stream);
-    mlp_inputs(layer, stream);
-  }
-  mlp_backward(layer, stream);
-  attention_backward(layer, rounding_seed, stream);
-}
-
-void Transformer::mlp_backward(int64_t layer, Stream& stream) {
-  const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
-  const BlockActivations& block = activations_.layers[static_cast<size_t>(layer)].block;
-  const Activations& a = activations_;
-  // 8'. Down projection.
-  backend_.swiglu_forward(block.gate, block.up, a.mlp_hidden, stream);
-  linear_backward(
-      a.d_residual, a.mlp_hidden, weights.down, a.d_mlp_hidden, Write::overwrite, stream);
-  // 7'. Gate and up.
-  backend_.swiglu_backward(a.d_mlp_hidden, block.gate, block.up, a.d_gate, a.d_up, stream);
-  input_gradient(a.d_gate, weights.gate, a.d_normed, Write::overwrite, stream);
-  input_gradient(a.d_up, weights.up, a.d_normed, Write::accumulate, stream);
-  // 6'. Norm; the residual branch keeps its gradient.
-  backend_.rms_norm_backward(a.d_normed,
-                             block.mid,
-                             weights.mlp_norm.value,
-                             block.mlp_rstd,
-                             a.d_residual,
-                             Write::accumulate,
-                             weights.mlp_norm.gradient,
-                             stream);
-}
-
-void Transformer::attention_backward(int64_t layer, uint64_t rounding_seed, Stream& stream) {
-  const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
-  const LayerActivations& saved = activations_.layers[static_cast<size_t>(layer)];
-  const BlockActivations& block = saved.block;
-  const Activations& a = activations_;
-  // 5'. Output projection.
-  input_gradient(a.d_residual, weights.output, a.d_attention, Write::overwrite, stream);
-  // 4'. Attention. While the gradients of K and V come home, all that does not need them is done.
-  const attention::LayerAttention attention = attention_of(layer);
-  const attention::AttentionGradients gradients{
-      .d_out = a.d_attention, .d_x = a.d_normed, .d_q = a.d_q, .d_k = a.d_k, .d_v = a.d_v};
-  attention_->start_backward(attention, gradients, rounding_seed, stream);
-  query_backward(layer, stream);
-  deferred_weight_gradients(layer, stream);
-  attention_->finish_backward(attention, gradients, stream);
-  // 2'. Projections to K and V.
-  linear_backward(a.d_k, block.attention_in, weights.key, a.d_normed, Write::accumulate, stream);
-  linear_backward(a.d_v, block.attention_in, weights.value, a.d_normed, Write::accumulate, stream);
-  // 1'. Norm.
-  backend_.rms_norm_backward(a.d_normed,
-                             saved.input,
-                             weights.attention_norm.value,
-                             block.attention_rstd,
-                             a.d_residual,
-                             Write::accumulate,
-                             weights.attention_norm.gradient,
-                             stream);
-}
-
-void Transformer::query_backward(int64_t layer, Stream& stream) {
-  const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
-  const BlockActivations& block = activations_.layers[static_cast<size_t>(layer)].block;
-  const Activations& a = activations_;
-  // 3'. RoPE and projection to Q; the input's gradient begins here.
-  rope_queries(RopeDirection::backward, a.d_q, stream);
-  linear_backward(a.d_q, block.attention_in, weights.query, a.d_normed, Write::overwrite, stream);
-}
-
-void Transformer::deferred_weight_gradients(int64_t layer, Stream& stream) {
-  const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
-  const LayerActivations& saved = activations_.layers[static_cast<size_t>(layer)];
-  const Activations& a = activations_;
-  // Of 7' and 5': their operands stay as they are until the layer ends.
-  weight_gradient(a.d_gate, saved.block.mlp_in, weights.gate, stream);
-  weight_gradient(a.d_up, saved.block.mlp_in, weights.up, stream);
-  weight_gradient(a.d_residual, saved.attention.out, weights.output, stream);
 }
 
 }  // namespace subring::model

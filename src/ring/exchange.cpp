@@ -1,5 +1,7 @@
 #include "subring/ring/exchange.hpp"
 
+#include <algorithm>
+
 namespace subring::ring {
 
 using wire::TrafficKind;
@@ -32,8 +34,35 @@ void RingExchange::wait(Pending& pending) {
       *pending.transfer, pending.envelope, *group_.transport, group_.timeout, [this] { poll(); });
 }
 
-void RingExchange::finish_sends() {
-  // What passes through joins the end while earlier ones are waited for.
+bool RingExchange::leaves(int chunk) const {
+  const auto& departures = schedule_.departures;
+  return std::find(departures.begin(), departures.end(), chunk) != departures.end();
+}
+
+void RingExchange::poll() {
+  if (direction_ == Direction::none) return;
+  pass_on();
+  // Sends of large blocks proceed only when they are looked at.
+  for (Pending& send : sends_) {
+    if (!send.done()) break;
+  }
+}
+
+void RingExchange::pass_on() {
+  const int neighbour = direction_ == Direction::forward ? 1 : -1;
+  std::erase_if(to_pass_on_, [&](size_t i) {
+    if (!receives_[i].done()) return false;
+    const int chunk = schedule_.arrivals[i].chunk;
+    send(neighbour, chunk, incoming_[static_cast<size_t>(chunk)]);
+    return true;
+  });
+}
+
+void RingExchange::finish() {
+  while (!to_pass_on_.empty()) {
+    wait(receives_[to_pass_on_.front()]);
+    pass_on();
+  }
   while (!sends_.empty()) {
     wait(sends_.front());
     sends_.pop_front();
@@ -42,50 +71,28 @@ void RingExchange::finish_sends() {
   direction_ = Direction::none;
 }
 
-void RingExchange::poll() {
-  if (direction_ == Direction::forward) pass_on_forward();
-  if (direction_ == Direction::backward) pass_on_backward();
-  // Sends of large blocks proceed only when they are looked at.
-  for (Pending& send : sends_) {
-    if (!send.done()) break;
-  }
-}
-
-void RingExchange::pass_on_forward() {
-  while (next_arrival_ < receives_.size() && receives_[next_arrival_].done()) {
-    const Arrival& arrival = schedule_.arrivals[next_arrival_++];
-    if (arrival.forwarded) {
-      send(1, arrival.chunk, incoming_[static_cast<size_t>(arrival.chunk)]);
-    }
-  }
-}
-
 void RingExchange::start_forward(const BlockSlots& slots) {
   direction_ = Direction::forward;
   incoming_ = slots;
-  next_arrival_ = 0;
-  for (const Arrival& arrival : schedule_.arrivals) {
+  for (size_t i = 0; i < schedule_.arrivals.size(); ++i) {
+    const Arrival& arrival = schedule_.arrivals[i];
     receives_.push_back(receive(-1, arrival.chunk, slots[static_cast<size_t>(arrival.chunk)]));
+    if (arrival.forwarded) to_pass_on_.push_back(i);
   }
-  for (int chunk : schedule_.departures) send(1, chunk, slots[static_cast<size_t>(chunk)]);
+}
+
+void RingExchange::send_forward(int chunk) {
+  if (leaves(chunk)) send(1, chunk, incoming_[static_cast<size_t>(chunk)]);
 }
 
 void RingExchange::finish_forward(const std::function<void(int)>& visit) {
   for (size_t i = 0; i < schedule_.arrivals.size(); ++i) {
+    if (!schedule_.arrivals[i].needed) continue;
     wait(receives_[i]);
-    poll();
-    if (schedule_.arrivals[i].needed) visit(schedule_.arrivals[i].chunk);
+    pass_on();
+    visit(schedule_.arrivals[i].chunk);
   }
-  finish_sends();
-}
-
-void RingExchange::pass_on_backward() {
-  std::erase_if(passing_through_, [&](size_t i) {
-    if (!receives_[i].done()) return false;
-    const int chunk = schedule_.arrivals[i].chunk;
-    send(-1, chunk, incoming_[static_cast<size_t>(chunk)]);
-    return true;
-  });
+  finish();
 }
 
 void RingExchange::complete(const Share& share, const GradientWork& work) {
@@ -106,13 +113,12 @@ void RingExchange::start_backward(const BlockSlots& incoming,
   direction_ = Direction::backward;
   incoming_ = incoming;
   outgoing_ = outgoing;
-  passing_through_.clear();
   const auto& arrivals = schedule_.arrivals;
   for (size_t i = 0; i < arrivals.size(); ++i) {
     const auto slot = static_cast<size_t>(arrivals[i].chunk);
     receives_.push_back(arrivals[i].forwarded ? receive(1, arrivals[i].chunk, incoming[slot])
                                               : Pending{});
-    if (!arrivals[i].needed) passing_through_.push_back(i);
+    if (!arrivals[i].needed) to_pass_on_.push_back(i);
   }
   for (int chunk : schedule_.departures) {
     receives_.push_back(receive(1, chunk, incoming[static_cast<size_t>(chunk)]));
@@ -136,17 +142,12 @@ void RingExchange::start_backward(const BlockSlots& incoming,
   while (!shares.empty()) complete_first();
 }
 
-void RingExchange::finish_backward(const std::function<void(int)>& arrive_home) {
-  for (size_t i = 0; i < schedule_.departures.size(); ++i) {
-    wait(receives_[schedule_.arrivals.size() + i]);
-    arrive_home(schedule_.departures[i]);
-  }
-  // Each neighbour's gradient that only passes through.
-  while (!passing_through_.empty()) {
-    wait(receives_[passing_through_.front()]);
-    pass_on_backward();
-  }
-  finish_sends();
+void RingExchange::wait_home(int chunk) {
+  const auto& departures = schedule_.departures;
+  const auto index = std::find(departures.begin(), departures.end(), chunk) - departures.begin();
+  wait(receives_[schedule_.arrivals.size() + static_cast<size_t>(index)]);
 }
+
+void RingExchange::finish_backward() { finish(); }
 
 }  // namespace subring::ring

@@ -52,18 +52,26 @@ TEST_CASE("blocks reach all who need them and the sum of their gradients comes h
     Slots blocks(chunks);
     for (int chunk : owned) blocks.values[static_cast<size_t>(chunk)] = 100 + chunk;
     int visits = 0;
-    exchange.start_forward(blocks.spans());
-    exchange.poll();
-    exchange.finish_forward([&](int chunk) {
+    const auto visit = [&](const Slots& slots, int base, int chunk) {
       ++visits;
-      SUBRING_CHECK(blocks.values[static_cast<size_t>(chunk)] == 100 + chunk,
-                    ErrorKind::shape,
-                    "chunk {} came as {}",
-                    chunk,
-                    blocks.values[static_cast<size_t>(chunk)]);
-    });
+      const int32_t value = slots.values[static_cast<size_t>(chunk)];
+      SUBRING_CHECK(value == base + chunk, ErrorKind::shape, "chunk {} came as {}", chunk, value);
+    };
+    // The next layer's blocks set out while this layer's are still under way.
+    RingExchange next(group, make_schedule(map, transport.rank()));
+    Slots next_blocks(chunks);
+    exchange.start_forward(blocks.spans());
+    next.start_forward(next_blocks.spans());
+    for (int chunk : owned) exchange.send_forward(chunk);
+    exchange.poll();
+    for (int chunk : owned) {
+      next_blocks.values[static_cast<size_t>(chunk)] = 200 + chunk;
+      next.send_forward(chunk);
+    }
+    exchange.finish_forward([&](int chunk) { visit(blocks, 100, chunk); });
+    next.finish_forward([&](int chunk) { visit(next_blocks, 200, chunk); });
     const auto sent = static_cast<int64_t>(blocks_sent(map)[static_cast<size_t>(group.index)]);
-    SUBRING_CHECK(transport.sent_bytes()[0] == 4 * sent,
+    SUBRING_CHECK(transport.sent_bytes()[0] == 2 * 4 * sent,
                   ErrorKind::shape,
                   "{} bytes forward",
                   transport.sent_bytes()[0]);
@@ -98,11 +106,14 @@ TEST_CASE("blocks reach all who need them and the sum of their gradients comes h
              },
          .local = [&] { local = true; }});
     SUBRING_CHECK(local, ErrorKind::shape, "{}", "the own blocks were forgotten");
-    exchange.finish_backward([&](int chunk) {
+    for (int chunk : owned) {
+      if (!exchange.leaves(chunk)) continue;
+      exchange.wait_home(chunk);
       home[static_cast<size_t>(chunk)] = incoming.values[static_cast<size_t>(chunk)];
-    });
+    }
+    exchange.finish_backward();
     SUBRING_CHECK(
-        computed == visits, ErrorKind::shape, "{} gradients of {} blocks", computed, visits);
+        2 * computed == visits, ErrorKind::shape, "{} gradients of {} blocks", computed, visits);
     SUBRING_CHECK(
         transport.sent_bytes()[1] == 4 *
                                          [&] {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -72,8 +74,9 @@ struct AttentionGradients {
   View d_v;         ///< [n, e], overwritten
 };
 
-/// One layer's attention on this rank; the same in both halves of a pass.
+/// One layer's attention on this rank, the same in all calls of a pass.
 struct LayerAttention {
+  int64_t index = 0;  ///< of the layer
   codec::BlockCodec& codec;
   AttentionInputs inputs;
   SavedAttention& saved;
@@ -84,8 +87,12 @@ struct LayerAttention {
 /// Queries stay; blocks of K and V travel as a codec's coordinates (method.md sections 2 and 3).
 /// Only pairs of a query chunk and an earlier or equal key chunk are computed. Up to rounding the
 /// result depends on the chunks alone, not on the ranks. One instance serves all layers.
-/// Each direction has two halves: what the caller computes between them hides the blocks' travel.
 /// Cost: attention of the causal half, plus per pair of chunks and reader the codec's decode.
+///
+/// Blocks travel while the caller computes, and a chunk that is done need not wait for the others:
+/// forward, a chunk of the next layer may be sent while this layer is not finished; backward, the
+/// caller computes between the halves what does not need the gradients of K and V, and goes on with
+/// a chunk as soon as its own are there.
 class ContextAttention {
  public:
   /// @param arena  gets the scratch of all layers
@@ -97,20 +104,30 @@ class ContextAttention {
   /// Which rank holds what from now on. @param group  the context-parallel group
   void set_chunks(const wire::Group& group, const ring::ChunkMap& map);
 
-  /// Encodes K and V and sends them off; the queries are not read yet. Collective over the group,
-  /// as all that follows. @throws Error{wire}
-  void start_forward(const LayerAttention& layer, Stream& stream);
-  /// saved.out = attention output.
-  void finish_forward(const LayerAttention& layer, Stream& stream);
+  /// Called with chunks that are done.
+  using ChunksDone = std::function<void(ChunkRange)>;
+
+  /// Makes room for the blocks of others; the next layer's may start before this one finishes.
+  void start_forward(const LayerAttention& layer);
+  /// Encodes K and V of some chunks (ascending, each once) and sends them off; their rows of x, k
+  /// and v are read, of q not yet. Collective over the group, as all that follows.
+  /// @throws Error{wire}
+  void send_forward(const LayerAttention& layer, ChunkRange chunks, Stream& stream);
+  /// After all chunks are sent: saved.out = attention output. @param done  these rows of it are
+  /// final: called in ascending order, early for chunks that other ranks wait for
+  void finish_forward(const LayerAttention& layer, const ChunksDone& done, Stream& stream);
+
   /// Sends the gradients of others' blocks home; then d_q is complete.
   /// @param rounding_seed  for gradients on the wire; another one for each layer, sequence and step
   void start_backward(const LayerAttention& layer,
                       const AttentionGradients& gradients,
                       uint64_t rounding_seed,
                       Stream& stream);
-  /// d_x, d_k, d_v; accumulates the codec's parameter gradients.
+  /// d_x, d_k, d_v; accumulates the codec's parameter gradients. @param done  these rows of the
+  /// gradients are final: called in descending order, before the wait for another chunk's
   void finish_backward(const LayerAttention& layer,
                        const AttentionGradients& gradients,
+                       const ChunksDone& done,
                        Stream& stream);
   /// Lets blocks proceed; to be called now and then while other work is done.
   void poll();
@@ -123,11 +140,22 @@ class ContextAttention {
   struct ForwardPass;
   struct BackwardPass;
 
-  const std::vector<int>& owned() const { return exchange_->schedule().owned; }
-  int64_t index_of(int chunk) const;
+  /// One layer's transfers under way.
+  struct Flight {
+    std::unique_ptr<ring::RingExchange> exchange;
+    AngleTransit angles;
+  };
+
+  Flight& flight_of(const LayerAttention& layer) {
+    return flights_[static_cast<size_t>(layer.index) % flights_.size()];
+  }
+  const ring::Schedule& schedule() const { return flights_.front().exchange->schedule(); }
+  const std::vector<int>& owned() const { return schedule().owned; }
   /// Rows of the owned chunk `index` in a view of all of this rank's tokens.
   template <typename AnyView>
-  AnyView chunk_rows(AnyView view, int64_t index) const;
+  AnyView chunk_rows(AnyView view, int64_t index) const {
+    return view.rows(index * shape_.chunk_tokens, shape_.chunk_tokens);
+  }
   /// Memory for the largest number of angles, as the [L, 2, k] of this codec; and one chunk of it.
   View all_theta(const codec::BlockCodec& codec, View memory) const;
   View theta_of(const codec::BlockCodec& codec, View memory, int64_t index) const;
@@ -136,23 +164,20 @@ class ContextAttention {
 
   bool reads_compressed(int query_chunk, int key_chunk) const;
   bool read_compressed_here(int key_chunk) const;
-  bool leaves(int chunk) const;
   void load_exact(const AttentionInputs& inputs, int64_t index, Stream& stream);
   codec::BlockTensors load_compressed(codec::BlockCodec& codec,
                                       const SavedAttention& saved,
                                       int chunk,
                                       Stream& stream);
-  void compute_angles(codec::BlockCodec& codec,
-                      const AttentionInputs& inputs,
-                      SavedAttention& saved,
-                      Stream& stream);
-  void encode_owned(codec::BlockCodec& codec,
-                    const AttentionInputs& inputs,
-                    SavedAttention& saved,
-                    Stream& stream);
+  void compute_angles(const LayerAttention& layer, ChunkRange chunks, Stream& stream);
   codec::BlockTensors home(const codec::BlockCodec& codec, int64_t index) const;
   void encode_backward(const LayerAttention& layer,
                        const AttentionGradients& gradients,
+                       int64_t index,
+                       Stream& stream);
+  void angles_backward(const LayerAttention& layer,
+                       const AttentionGradients& gradients,
+                       ChunkRange chunks,
                        Stream& stream);
   ring::BlockSlots slots(const codec::BlockCodec& codec, const std::vector<View>& blocks) const;
 
@@ -160,7 +185,7 @@ class ContextAttention {
   ContextShape shape_;
   AngleExchange angles_;
   ring::ChunkMap map_;
-  std::unique_ptr<ring::RingExchange> exchange_;
+  std::array<Flight, 2> flights_;  // layers in turn
 
   View k_, v_;                // [n / L, e] block being attended to, RoPE on k_
   View d_k_, d_v_;            // [n / L, e]

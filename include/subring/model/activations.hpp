@@ -23,6 +23,8 @@ struct BlockActivations {
   View up;              ///< [n, f]
 
   static BlockActivations allocate(Arena& arena, const ModelOptions& model, int64_t num_tokens);
+  /// Those of `count` tokens from row `first`.
+  BlockActivations rows(int64_t first, int64_t count) const;
 };
 
 /// What one block keeps from forward to backward.

@@ -41,7 +41,8 @@ class Transformer {
   /// What a block looks like on the wire, the same in every layer.
   const codec::BlockLayout& layout_of(KvForm form) const { return codecs(form).front()->layout(); }
 
-  /// Called with (layer, k, v), plain and before RoPE [n, e], in each forward pass; may be empty.
+  /// Called with (layer, k, v), plain and before RoPE [tokens, e], of some chunks at a time, in
+  /// each forward pass; may be empty.
   using KvObserver = std::function<void(int64_t, ConstView, ConstView)>;
   void set_kv_observer(KvObserver observer) { observer_ = std::move(observer); }
 
@@ -69,18 +70,24 @@ class Transformer {
   }
   void make_codecs(const codec::CompressionOptions& compression, uint64_t seed);
   attention::CodecLimits codec_limits() const;
-  void rope_queries(RopeDirection direction, View q, Stream& stream);
-
   attention::LayerAttention attention_of(int64_t layer);
-  void key_value_inputs(int64_t layer, Stream& stream);
-  void query_inputs(int64_t layer, Stream& stream);
-  void mlp_inputs(int64_t layer, Stream& stream);
-  void block_forward(int64_t layer, View output, Stream& stream);
-  void block_backward(int64_t layer, uint64_t rounding_seed, Stream& stream);
-  void mlp_backward(int64_t layer, Stream& stream);
+  attention::ChunkRange all_chunks() const { return {0, context_.num_owned_chunks}; }
+  /// Rows of a view of all of this rank's tokens; and of what a block computes.
+  View rows(View view, attention::ChunkRange chunks) const;
+  BlockActivations block_rows(int64_t layer, attention::ChunkRange chunks) const;
+  void rope_queries(RopeDirection direction, attention::ChunkRange chunks, View q, Stream& stream);
+
+  void enter_block(int64_t layer, attention::ChunkRange chunks, Stream& stream);
+  void leave_block(int64_t layer, attention::ChunkRange chunks, Stream& stream);
+  void key_value_inputs(int64_t layer, attention::ChunkRange chunks, Stream& stream);
+  void query_inputs(int64_t layer, attention::ChunkRange chunks, Stream& stream);
+  void mlp_inputs(int64_t layer, attention::ChunkRange chunks, Stream& stream);
+
+  void leave_block_backward(int64_t layer, attention::ChunkRange chunks, Stream& stream);
   void attention_backward(int64_t layer, uint64_t rounding_seed, Stream& stream);
   void query_backward(int64_t layer, Stream& stream);
   void deferred_weight_gradients(int64_t layer, Stream& stream);
+  void enter_block_backward(int64_t layer, attention::ChunkRange chunks, Stream& stream);
   enum class HeadWork { loss, loss_and_gradient };
   double head(std::span<const int32_t> labels, float scale, HeadWork work, Stream& stream);
 

@@ -15,21 +15,27 @@ namespace subring::ring {
 /// One block of bytes for every chunk of the sequence, by chunk.
 using BlockSlots = std::vector<std::span<std::byte>>;
 
-/// Moves the blocks of one layer round the ring while the caller computes. Each direction has two
-/// halves, so that the caller can compute between them what does not need the blocks. The order of
-/// work is fixed (distance, then chunk), so a run repeats to the bit. All buffers are the caller's
-/// and stay untouched from the first half to the end of the second.
+/// Moves the blocks of one layer round the ring while the caller computes. The order of work is
+/// fixed (distance, then chunk), so a run repeats to the bit. All buffers are the caller's and stay
+/// untouched from a start to its finish.
+///
+/// Two exchanges of the same schedule may be under way at once, one layer after the other: messages
+/// of one chunk are told apart by their order.
 class RingExchange {
  public:
   RingExchange(const wire::Group& group, Schedule schedule)
       : group_(group), schedule_(std::move(schedule)) {}
 
   const Schedule& schedule() const { return schedule_; }
+  /// True for an owned chunk that another rank needs.
+  bool leaves(int chunk) const;
 
-  /// Sends the owned blocks in `slots` and makes room for those to come.
+  /// Makes room for the blocks of others.
   void start_forward(const BlockSlots& slots);
-  /// Calls visit(chunk) for each needed block of another rank once it lies in its slot; returns
-  /// when all has left. Blocks that others need are passed on.
+  /// Sends the block of an owned chunk, now in its slot, to those who need it; else does nothing.
+  void send_forward(int chunk);
+  /// After all send_forward(): calls visit(chunk) for each needed block of another rank once it
+  /// lies in its slot; returns when all has left. Blocks that others need are passed on.
   void finish_forward(const std::function<void(int)>& visit);
 
   /// Where a gradient stands when a rank adds to it.
@@ -59,9 +65,10 @@ class RingExchange {
   void start_backward(const BlockSlots& incoming,
                       const BlockSlots& outgoing,
                       const GradientWork& work);
-  /// Calls arrive_home(chunk) for each owned block that had left, its sum in its incoming slot;
-  /// returns when all has left.
-  void finish_backward(const std::function<void(int)>& arrive_home);
+  /// Waits until the gradient of an owned chunk that leaves() lies in its incoming slot.
+  void wait_home(int chunk);
+  /// After all wait_home(): returns when all has left.
+  void finish_backward();
 
   /// Lets transfers proceed and passes on what has come; to be called between pieces of work.
   void poll();
@@ -84,19 +91,17 @@ class RingExchange {
   void send(int neighbour, int chunk, std::span<const std::byte> bytes);
   Pending receive(int neighbour, int chunk, std::span<std::byte> bytes) const;
   void wait(Pending& pending);
-  void pass_on_forward();
-  void pass_on_backward();
+  void pass_on();
   void complete(const Share& share, const GradientWork& work);
-  void finish_sends();
+  void finish();
 
   wire::Group group_;
   Schedule schedule_;
   Direction direction_ = Direction::none;
   BlockSlots incoming_, outgoing_;  // by chunk; forward uses only the first
   std::vector<Pending> receives_;   // by arrival; backward: then by departure
+  std::vector<size_t> to_pass_on_;  // arrivals that go on as they are and have not come yet
   std::deque<Pending> sends_;
-  size_t next_arrival_ = 0;              // forward: first that has not been passed on
-  std::vector<size_t> passing_through_;  // backward: arrivals that this rank only passes on
 };
 
 }  // namespace subring::ring
