@@ -126,6 +126,45 @@ void check_weight_sync(const Config& config) {
   }
 }
 
+/// What is wrong with the entries of `network` whatever the number of ranks.
+void check_network(const Config& config) {
+  const auto& ranks = config.network.ranks;
+  for (auto entry = ranks.begin(); entry != ranks.end(); ++entry) {
+    if (std::any_of(ranks.begin(), entry, [&](const auto& e) { return e.rank == entry->rank; })) {
+      fail(config, {"network.ranks"}, fmt::format("rank {} is given twice; keep one", entry->rank));
+    }
+  }
+  const auto& links = config.network.links;
+  for (auto link = links.begin(); link != links.end(); ++link) {
+    if (link->from == link->to) {
+      fail(config,
+           {"network.links"},
+           fmt::format("from {} to itself; must be two ranks", link->from));
+    }
+    if (std::any_of(links.begin(), link, [&](const auto& other) {
+          return other.from == link->from && other.to == link->to;
+        })) {
+      fail(config,
+           {"network.links"},
+           fmt::format("from {} to {} is given twice; keep one", link->from, link->to));
+    }
+  }
+}
+
+void check_network_for_ranks(const Config& config, int num_ranks) {
+  const auto check = [&](const char* path, int rank) {
+    if (rank < num_ranks) return;
+    fail(config,
+         {path},
+         fmt::format(
+             "there is no rank {} among {}; must be 0 to {}", rank, num_ranks, num_ranks - 1));
+  };
+  for (const wire::RankBandwidth& entry : config.network.ranks) check("network.ranks", entry.rank);
+  for (const wire::LinkOverride& link : config.network.links) {
+    check("network.links", std::max(link.from, link.to));
+  }
+}
+
 }  // namespace
 
 void check_config(const Config& config) {
@@ -133,6 +172,7 @@ void check_config(const Config& config) {
   check_data(config);
   if (config.compression.codec == codec::Codec::subspace) check_subspaces(config);
   check_weight_sync(config);
+  check_network(config);
   if (config.parallelism.pipeline_parallel_degree != 1) {
     fail(config,
          {"parallelism.pipeline_parallel_degree"},
@@ -197,6 +237,7 @@ ResolvedParallelism resolve_parallelism(const Config& config, int num_ranks) {
 
 void check_config_for_ranks(const Config& config, int num_ranks) {
   resolve_parallelism(config, num_ranks);
+  check_network_for_ranks(config, num_ranks);
 }
 
 std::vector<std::string> config_warnings(const Config& config) {

@@ -286,6 +286,7 @@ std::vector<Key> make_keys() {
   add_parallelism(keys);
   add_compression(keys);
   add_weight_sync(keys);
+  add_network(keys);
   add_run(keys);
   return keys;
 }

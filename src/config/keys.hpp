@@ -24,6 +24,9 @@ struct Key {
   std::function<nlohmann::ordered_json(Config&)> write;
 };
 
+/// The keys of section `network`.
+void add_network(std::vector<Key>& keys);
+
 /// All keys, grouped by section.
 const std::vector<Key>& all_keys();
 

@@ -53,6 +53,9 @@ std::vector<std::string> describe_run(const RunFacts& facts) {
   const mesh::Mesh& mesh = facts.mesh;
   const ring::ChunkMap& chunks = facts.chunks;
   std::vector<std::string> lines;
+  if (facts.config.network.emulated()) {
+    lines.push_back("emulated network: " + wire::describe(facts.config.network));
+  }
   lines.push_back(fmt::format("backend {}", facts.backend.description()));
   lines.push_back(fmt::format("{} parameters; {} ranks = {} data parallel x {} context parallel",
                               facts.transformer.parameters().num_parameters(),
@@ -112,6 +115,9 @@ std::string run_json(const RunFacts& facts) {
                               {"pipeline_parallel", mesh.degrees.pp},
                               {"context_parallel", mesh.degrees.cp},
                               {"chunks", facts.chunks.num_chunks()}}},
+                            {"network",
+                             (facts.config.network.emulated() ? "emulated: " : "") +
+                                 wire::describe(facts.config.network)},
                             {"host", host},
                             {"backend", facts.backend.description()},
                             {"num_parameters", facts.transformer.parameters().num_parameters()},

@@ -2,18 +2,29 @@
 
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <thread>
 
 #include "subring/train/trainer.hpp"
 #include "subring/wire/local.hpp"
 #include "subring/wire/mpi.hpp"
+#include "subring/wire/shaped.hpp"
 
 namespace subring::train {
 namespace {
 
+/// One rank's work; on emulated links where the configuration asks for them.
 void run_rank(const config::Config& config,
               const LaunchOptions& options,
-              wire::Transport& transport) {
+              wire::Transport& endpoint) {
+  std::optional<wire::ShapedTransport> shaped;
+  if (config.network.emulated()) {
+    shaped.emplace(endpoint,
+                   config.network,
+                   config.training.seed,
+                   std::chrono::duration<double>(config.wire.timeout_seconds));
+  }
+  wire::Transport& transport = shaped ? *shaped : endpoint;
   if (options.mode == LaunchMode::dry_run) {
     Trainer(config, transport, {}).describe();
     return;

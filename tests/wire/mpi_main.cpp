@@ -1,6 +1,8 @@
 // One rank of the MPI tests of the wire layer; started by mpirun (see mpi_tests.cmake).
 //   wire_mpi_tests good             all good bodies, one after the other
+//   wire_mpi_tests shaped           the same and more over emulated links
 //   wire_mpi_tests BAD_BODY         one of bad_bodies(); the job is to fail
+//   wire_mpi_tests shaped_BAD_BODY  the same over emulated links
 //   wire_mpi_tests killed|stopped   rank 1 sends itself that signal; the job is to fail
 //   wire_mpi_tests unwound          rank 1 throws past its endpoint and exits without abort()
 //   wire_mpi_tests large            one message of more than 2^31 bytes (needs 2 x 2 GiB)
@@ -43,6 +45,16 @@ void send_large(Transport& transport) {
                 "the ends of the large block are wrong");
 }
 
+void run_all(const std::vector<TransportBody>& bodies, Transport& transport) {
+  for (const TransportBody& body : bodies) {
+    try {
+      body.run(transport);
+    } catch (const Error& error) {
+      throw Error(error.kind(), error.what(), body.name);
+    }
+  }
+}
+
 void run(Transport& transport, const std::string& what) {
   if (what == "good") {
     bool refused = false;
@@ -55,21 +67,18 @@ void run(Transport& transport, const std::string& what) {
     SUBRING_CHECK(transport.num_local_ranks() == transport.size(),
                   ErrorKind::shape,
                   "expected: all ranks on this host");
-    for (const TransportBody& body : good_bodies()) {
-      try {
-        body.run(transport);
-      } catch (const Error& error) {
-        throw Error(error.kind(), error.what(), body.name);
-      }
-    }
-    return;
+    return run_all(good_bodies(), transport);
   }
+  if (what == "shaped") return run_all(shaped_bodies(), transport);
   // The others' deadline is far away when only the launcher can notice.
   if (what == "killed") return signal_second_rank(transport, SIGKILL, 600.0);
   if (what == "stopped") return signal_second_rank(transport, SIGSTOP, kShortTimeoutSeconds);
   if (what == "large") return send_large(transport);
   for (const TransportBody& body : bad_bodies()) {
     if (body.name == what) return body.run(transport);
+    if ("shaped_" + body.name == what) {
+      return shaped(body, {.latency_seconds = 1e-3}).run(transport);
+    }
   }
   throw Error(ErrorKind::config, "no such test", what);
 }

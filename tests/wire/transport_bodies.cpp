@@ -9,6 +9,7 @@
 #include "subring/core/random.hpp"
 #include "subring/wire/group.hpp"
 #include "subring/wire/metered.hpp"
+#include "subring/wire/shaped.hpp"
 
 using namespace subring;
 using namespace subring::wire;
@@ -227,7 +228,56 @@ void throws(Transport& transport) {
   barrier(group);
 }
 
+/// Round the ring, computing nothing: no earlier than the links can carry it.
+void takes_its_time(Transport& inner) {
+  if (inner.size() == 1) return;
+  NetworkOptions network;
+  network.bandwidth = 100e6;
+  network.latency_seconds = 0.02;
+  network.ranks = {{.rank = 1, .up = 10e6}};
+  ShapedTransport transport(inner, network, 1, std::chrono::seconds(60));
+  const Group group = world_of(transport);
+  const Envelope to{group.neighbour(1), 3, TrafficKind::kv_forward, "block"};
+  const Envelope from{group.neighbour(-1), 3, TrafficKind::kv_forward, "block"};
+  const auto sent = payload(transport.rank(), 0, 100'000);
+  std::vector<std::byte> received(sent.size());
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  // From here on every rank sends after every rank's start.
+  barrier(group);
+  const auto receive = transport.receive(from, received);
+  const auto send = transport.send(to, sent);
+  wait(*send, to, transport, group.timeout);
+  const double bits = 8 * static_cast<double>(sent.size());
+  expect(seconds() >= bits / (transport.rank() == 1 ? 10e6 : 100e6), "the uplink's time");
+  wait(*receive, from, transport, group.timeout);
+  const double rate = from.peer == 1 ? 10e6 : 100e6;
+  expect(seconds() >= bits / rate + network.latency_seconds, "the sender's time and a latency");
+  expect(received == payload(from.peer, 0, received.size()), "the sender's bytes");
+}
+
 }  // namespace
+
+TransportBody shaped(const TransportBody& body, const NetworkOptions& network) {
+  return {"shaped " + body.name, [run = body.run, network](Transport& inner) {
+            ShapedTransport transport(inner, network, 1, std::chrono::seconds(60));
+            run(transport);
+          }};
+}
+
+const std::vector<TransportBody>& shaped_bodies() {
+  static const std::vector<TransportBody> bodies = [] {
+    NetworkOptions network;
+    network.bandwidth = 20e9;
+    network.latency_seconds = 200e-6;
+    network.jitter_seconds = 200e-6;
+    std::vector<TransportBody> result{{"shaped times", takes_its_time}};
+    for (const TransportBody& body : good_bodies()) result.push_back(shaped(body, network));
+    return result;
+  }();
+  return bodies;
+}
 
 const std::vector<TransportBody>& good_bodies() {
   static const std::vector<TransportBody> bodies{

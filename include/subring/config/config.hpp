@@ -26,6 +26,7 @@ struct Config {
   mesh::ParallelismOptions parallelism;
   codec::CompressionOptions compression;
   sync::SyncOptions weight_sync;
+  wire::NetworkOptions network;
   wire::WireOptions wire;
   BackendOptions backend;
   train::MetricsOptions metrics;
