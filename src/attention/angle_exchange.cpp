@@ -5,9 +5,9 @@
 namespace subring::attention {
 namespace {
 
-// Two tags a chunk, as blocks have: of at most 4096 chunks (mesh), so that both fit below the tags
-// of collectives.
-constexpr int kAngleTags = 16000;
+// Two tags a chunk, above the four that blocks have: of at most 4096 chunks (mesh), so that both
+// fit below the tags of weights and collectives.
+constexpr int kAngleTags = 17000;
 
 /// The [2, k] angles of one owned chunk.
 template <typename AnyView>

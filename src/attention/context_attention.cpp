@@ -69,9 +69,9 @@ void ContextAttention::set_chunks(const wire::Group& group, const ring::ChunkMap
                 shape_.chunk_tokens);
   map_ = map;
   angles_.set_chunks(group, map);
-  for (Flight& flight : flights_) {
-    flight.exchange =
-        std::make_unique<ring::RingExchange>(group, ring::make_schedule(map, group.index));
+  for (size_t lane = 0; lane < flights_.size(); ++lane) {
+    flights_[lane].exchange = std::make_unique<ring::RingExchange>(
+        group, ring::make_schedule(map, group.index), static_cast<int>(lane));
   }
   SUBRING_CHECK(static_cast<int>(owned().size()) == shape_.num_owned_chunks,
                 ErrorKind::shape,

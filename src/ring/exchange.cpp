@@ -8,9 +8,10 @@ using wire::TrafficKind;
 
 wire::Envelope RingExchange::envelope(int neighbour, int chunk) const {
   const bool forward = direction_ == Direction::forward;
-  // Forward and backward messages of one chunk can be under way between the same two ranks.
+  // Messages of one chunk in either direction and on either lane can be under way between the same
+  // two ranks. Of at most 4096 chunks (mesh): below the tags of angles.
   return {group_.neighbour(neighbour),
-          2 * chunk + (forward ? 0 : 1),
+          2 * (kNumLanes * chunk + lane_) + (forward ? 0 : 1),
           forward ? TrafficKind::kv_forward : TrafficKind::kv_backward,
           forward ? "kv block" : "kv gradient"};
 }

@@ -46,7 +46,7 @@ TEST_CASE("blocks reach all who need them and the sum of their gradients comes h
     wire::MeteredTransport transport(inner);
     wire::Group group{&transport, {}, transport.rank(), std::chrono::seconds(20)};
     for (int rank = 0; rank < num_ranks; ++rank) group.ranks.push_back(rank);
-    RingExchange exchange(group, make_schedule(map, transport.rank()));
+    RingExchange exchange(group, make_schedule(map, transport.rank()), 0);
     const std::vector<int> owned = map.chunks_of(transport.rank());
 
     Slots blocks(chunks);
@@ -58,8 +58,9 @@ TEST_CASE("blocks reach all who need them and the sum of their gradients comes h
       SUBRING_CHECK(value == base + chunk, ErrorKind::shape, "chunk {} came as {}", chunk, value);
     };
     // The next layer's blocks set out while this layer's are still under way.
-    RingExchange next(group, make_schedule(map, transport.rank()));
+    RingExchange next(group, make_schedule(map, transport.rank()), 1);
     Slots next_blocks(chunks);
+    transport.set_idle([&] { next.poll(); });
     exchange.start_forward(blocks.spans());
     next.start_forward(next_blocks.spans());
     for (int chunk : owned) exchange.send_forward(chunk);

@@ -185,7 +185,7 @@ class ContextAttention {
   ContextShape shape_;
   AngleExchange angles_;
   ring::ChunkMap map_;
-  std::array<Flight, 2> flights_;  // layers in turn
+  std::array<Flight, ring::RingExchange::kNumLanes> flights_;  // layers in turn
 
   View k_, v_;                // [n / L, e] block being attended to, RoPE on k_
   View d_k_, d_v_;            // [n / L, e]

@@ -19,12 +19,14 @@ using BlockSlots = std::vector<std::span<std::byte>>;
 /// fixed (distance, then chunk), so a run repeats to the bit. All buffers are the caller's and stay
 /// untouched from a start to its finish.
 ///
-/// Two exchanges of the same schedule may be under way at once, one layer after the other: messages
-/// of one chunk are told apart by their order.
+/// Two exchanges of a group may be under way at once, on different lanes.
 class RingExchange {
  public:
-  RingExchange(const wire::Group& group, Schedule schedule)
-      : group_(group), schedule_(std::move(schedule)) {}
+  static constexpr int kNumLanes = 2;
+
+  /// @param lane  keeps its messages apart from those of the other lane
+  RingExchange(const wire::Group& group, Schedule schedule, int lane)
+      : group_(group), schedule_(std::move(schedule)), lane_(lane) {}
 
   const Schedule& schedule() const { return schedule_; }
   /// True for an owned chunk that another rank needs.
@@ -97,6 +99,7 @@ class RingExchange {
 
   wire::Group group_;
   Schedule schedule_;
+  int lane_;
   Direction direction_ = Direction::none;
   BlockSlots incoming_, outgoing_;  // by chunk; forward uses only the first
   std::vector<Pending> receives_;   // by arrival; backward: then by departure
