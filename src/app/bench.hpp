@@ -65,6 +65,7 @@ void print_bytes(const std::string& what, double bytes, const Timing& timing, do
 void add_gemm_bench(CLI::App& program, Session& session);
 void add_attention_bench(CLI::App& program, Session& session);
 void add_ops_bench(CLI::App& program, Session& session);
+void add_frames_bench(CLI::App& program, Session& session);
 void add_step_bench(CLI::App& program, Session& session);
 
 }  // namespace subring::bench

@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   bench::add_gemm_bench(program, session);
   bench::add_attention_bench(program, session);
   bench::add_ops_bench(program, session);
+  bench::add_frames_bench(program, session);
   bench::add_step_bench(program, session);
   try {
     program.parse(argc, argv);

@@ -20,12 +20,8 @@ struct Operands {
   Buffer d{{kTokens, kWidth}}, e{{kTokens, kWidth}};
   Buffer weight{{kWidth}}, d_weight{{kWidth}}, rows{{kTokens}};
   std::vector<int32_t> labels = std::vector<int32_t>(kTokens, 1);
-  std::vector<std::byte> bytes = std::vector<std::byte>(4 * kTokens * kWidth);
 
   ConstView label_view() const { return {labels.data(), DType::i32, {kTokens}}; }
-  View frame(FrameFormat format) {
-    return {bytes.data(), DType::u8, {frame_bytes(format, kTokens, kWidth)}};
-  }
 };
 
 std::vector<Op> transformer_ops(Backend& run, Stream& s, Operands& x) {
@@ -56,27 +52,6 @@ std::vector<Op> transformer_ops(Backend& run, Stream& s, Operands& x) {
   };
 }
 
-std::vector<Op> frame_ops(Backend& run, Stream& s, Operands& x) {
-  std::vector<Op> ops;
-  for (const auto& [format, name] : enum_names(FrameFormat{})) {
-    const double arrays = 1 + static_cast<double>(frame_bytes(format, kTokens, kWidth)) /
-                                  static_cast<double>(4 * kTokens * kWidth);
-    const FrameFormat f = format;
-    ops.push_back({fmt::format("encode {}", name), arrays, [&, f] {
-                     run.encode_frame(f, {Rounding::nearest, 0}, x.a, x.frame(f), s);
-                   }});
-    if (f != FrameFormat::fp32) {
-      ops.push_back({fmt::format("encode {}, stochastic", name), arrays, [&, f] {
-                       run.encode_frame(f, {Rounding::stochastic, 1}, x.a, x.frame(f), s);
-                     }});
-    }
-    ops.push_back({fmt::format("decode {}", name), arrays, [&, f] {
-                     run.decode_frame(f, x.frame(f), x.c, Write::overwrite, s);
-                   }});
-  }
-  return ops;
-}
-
 }  // namespace
 
 void add_ops_bench(CLI::App& program, Session& session) {
@@ -88,14 +63,11 @@ void add_ops_bench(CLI::App& program, Session& session) {
     Operands operands;
     const auto copy = [&] { ceilings.copy(); };
     const double array_bytes = 4.0 * kTokens * kWidth;
-    for (const auto& ops : {transformer_ops(*session.backend, *session.stream, operands),
-                            frame_ops(*session.backend, *session.stream, operands)}) {
-      for (const Op& op : ops) {
-        print_bytes(op.what,
-                    op.arrays * array_bytes,
-                    time_against(session, copy, op.body),
-                    ceilings.copy_bytes());
-      }
+    for (const Op& op : transformer_ops(*session.backend, *session.stream, operands)) {
+      print_bytes(op.what,
+                  op.arrays * array_bytes,
+                  time_against(session, copy, op.body),
+                  ceilings.copy_bytes());
     }
   });
 }

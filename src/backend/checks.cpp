@@ -12,6 +12,10 @@ int64_t frame_bytes(FrameFormat format, int64_t num_tokens, int64_t width) {
   return 0;
 }
 
+int64_t sparse_frame_bytes(FrameFormat format, int64_t num_tokens, int64_t kept) {
+  return 2 * num_tokens * kept + frame_bytes(format, num_tokens, kept);
+}
+
 namespace checks {
 
 Matrix as_matrix(const ConstView& view, std::string_view what) {
@@ -139,6 +143,18 @@ void frame(FrameFormat format, const ConstView& x, const ConstView& bytes) {
   const Matrix matrix = as_matrix(x, "frame x");
   require_dtype(bytes, DType::u8, "frame bytes");
   require_elements(bytes, frame_bytes(format, matrix.rows, matrix.columns), "frame bytes");
+}
+
+void sparse_frame(FrameFormat format, int64_t kept, const ConstView& x, const ConstView& bytes) {
+  const Matrix matrix = as_matrix(x, "sparse frame x");
+  SUBRING_CHECK(kept >= 1 && kept <= matrix.columns && matrix.columns <= kMaxSparseWidth,
+                ErrorKind::shape,
+                "sparse frame: {} kept of {} columns, at most {}",
+                kept,
+                matrix.columns,
+                kMaxSparseWidth);
+  require_dtype(bytes, DType::u8, "sparse frame bytes");
+  require_elements(bytes, sparse_frame_bytes(format, matrix.rows, kept), "sparse frame bytes");
 }
 
 }  // namespace checks

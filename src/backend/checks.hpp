@@ -39,5 +39,6 @@ void attention_keys(const AttentionShape& shape, const ConstView& x, std::string
 void attention_rows(const AttentionShape& shape, const ConstView& x, std::string_view what);
 void rotation(const RotationPlanes& planes, const ConstView& basis, const ConstView& theta);
 void frame(FrameFormat format, const ConstView& x, const ConstView& bytes);
+void sparse_frame(FrameFormat format, int64_t kept, const ConstView& x, const ConstView& bytes);
 
 }  // namespace subring::checks

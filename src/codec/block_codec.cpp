@@ -18,13 +18,15 @@ BlockCodec::BlockCodec(Backend& backend,
                        FrameFormat format,
                        int64_t chunk_tokens,
                        std::unique_ptr<Projection> key,
-                       std::unique_ptr<Projection> value)
+                       std::unique_ptr<Projection> value,
+                       int64_t kept)
     : backend_(backend), key_(std::move(key)), value_(std::move(value)) {
-  layout_ = {.format = format,
-             .num_tokens = chunk_tokens,
-             .key_coordinates = key_->num_coordinates(),
-             .value_coordinates = value_->num_coordinates(),
-             .num_angles = key_->num_angles()};
+  layout_.format = format;
+  layout_.num_tokens = chunk_tokens;
+  layout_.key_coordinates = key_->num_coordinates();
+  layout_.value_coordinates = value_->num_coordinates();
+  layout_.num_angles = key_->num_angles();
+  layout_.kept = kept;
 }
 
 void BlockCodec::encode(ConstView k,
@@ -48,14 +50,21 @@ void BlockCodec::pack(const BlockTensors& tensors,
   if (layout_.num_angles > 0) {
     backend_.encode_frame(FrameFormat::fp32, {}, tensors.theta, block.rows(0, key_offset), stream);
   }
-  backend_.encode_frame(
-      layout_.format, rounding, tensors.z_key, block.rows(key_offset, layout_.key_bytes()), stream);
   const FrameRounding value_rounding{rounding.mode, ~rounding.seed};
-  backend_.encode_frame(layout_.format,
-                        value_rounding,
-                        tensors.z_value,
-                        block.rows(value_offset, layout_.value_bytes()),
-                        stream);
+  pack_tensor(tensors.z_key, rounding, block.rows(key_offset, layout_.key_bytes()), stream);
+  pack_tensor(
+      tensors.z_value, value_rounding, block.rows(value_offset, layout_.value_bytes()), stream);
+}
+
+void BlockCodec::pack_tensor(ConstView z,
+                             const FrameRounding& rounding,
+                             View bytes,
+                             Stream& stream) {
+  if (layout_.kept > 0) {
+    backend_.encode_sparse_frame(layout_.format, layout_.kept, rounding, z, bytes, stream);
+  } else {
+    backend_.encode_frame(layout_.format, rounding, z, bytes, stream);
+  }
 }
 
 void BlockCodec::unpack(ConstView block, const BlockTensors& tensors, Write write, Stream& stream) {
@@ -65,13 +74,16 @@ void BlockCodec::unpack(ConstView block, const BlockTensors& tensors, Write writ
     backend_.decode_frame(
         FrameFormat::fp32, block.rows(0, key_offset), tensors.theta, write, stream);
   }
-  backend_.decode_frame(
-      layout_.format, block.rows(key_offset, layout_.key_bytes()), tensors.z_key, write, stream);
-  backend_.decode_frame(layout_.format,
-                        block.rows(value_offset, layout_.value_bytes()),
-                        tensors.z_value,
-                        write,
-                        stream);
+  unpack_tensor(block.rows(key_offset, layout_.key_bytes()), tensors.z_key, write, stream);
+  unpack_tensor(block.rows(value_offset, layout_.value_bytes()), tensors.z_value, write, stream);
+}
+
+void BlockCodec::unpack_tensor(ConstView bytes, View z, Write write, Stream& stream) {
+  if (layout_.kept > 0) {
+    backend_.decode_sparse_frame(layout_.format, layout_.kept, bytes, z, write, stream);
+  } else {
+    backend_.decode_frame(layout_.format, bytes, z, write, stream);
+  }
 }
 
 void BlockCodec::decode(const BlockTensors& tensors, View k, View v, Stream& stream) {

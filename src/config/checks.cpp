@@ -96,6 +96,39 @@ void check_subspaces(const Config& config) {
                      c.rotation.generators,
                      width / 2));
   }
+}
+
+void check_topk(const Config& config) {
+  if (config.model.kv_width() > kMaxSparseWidth) {
+    fail(config,
+         {"compression.codec", "model.num_key_value_heads", "model.hidden_size"},
+         fmt::format("topk sends columns as 16 bits, so K and V of width {} are too wide; must be "
+                     "at most {} (num_key_value_heads * hidden_size / num_attention_heads)",
+                     config.model.kv_width(),
+                     kMaxSparseWidth));
+  }
+}
+
+void check_quantize(const Config& config) {
+  const FrameFormat format = config.compression.wire_dtype;
+  if (format != FrameFormat::int8 && format != FrameFormat::int4) {
+    fail(
+        config,
+        {"compression.wire_dtype", "compression.codec"},
+        fmt::format("codec quantize sends K and V in few bits, {} is not; must be int8 or int4, or "
+                    "set compression.codec: none",
+                    to_string(format)));
+  }
+}
+
+void check_compression(const Config& config) {
+  const codec::CompressionOptions& c = config.compression;
+  switch (c.codec) {
+    case codec::Codec::none: return;
+    case codec::Codec::subspace: check_subspaces(config); break;
+    case codec::Codec::topk: check_topk(config); break;
+    case codec::Codec::quantize: check_quantize(config); break;
+  }
   if (c.unplug_at_step >= 0 &&
       (c.unplug_at_step <= c.warmup_steps || c.unplug_at_step > config.training.steps)) {
     fail(
@@ -170,7 +203,7 @@ void check_network_for_ranks(const Config& config, int num_ranks) {
 void check_config(const Config& config) {
   check_model(config);
   check_data(config);
-  if (config.compression.codec == codec::Codec::subspace) check_subspaces(config);
+  check_compression(config);
   check_weight_sync(config);
   check_network(config);
   if (config.parallelism.pipeline_parallel_degree != 1) {
@@ -251,6 +284,8 @@ std::vector<std::string> config_warnings(const Config& config) {
           "angle, tokens after it: losses are too good; use exact_local: true or source: "
           "previous_chunk");
     }
+  }
+  if (c.codec != codec::Codec::none) {
     if (c.warmup_steps >= config.training.steps) {
       warnings.push_back(
           fmt::format("compression.warmup_steps {} covers all {} steps: this run never compresses",

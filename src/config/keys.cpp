@@ -174,7 +174,11 @@ void add_parallelism(std::vector<Key>& keys) {
 void add_compression(std::vector<Key>& keys) {
   using Options = codec::CompressionOptions;
   Section<Options> s(keys, "compression.", [](Config& c) -> Options& { return c.compression; });
-  s.choice("codec", &Options::codec, "K and V of other chunks: plain, or coordinates in subspaces");
+  s.choice(
+      "codec",
+      &Options::codec,
+      "K and V of other chunks: plain, coordinates in subspaces, their largest entries, or all "
+      "in few bits");
   s.integer("key_rank",
             &Options::key_rank,
             {1, kMaxWidth},
@@ -205,12 +209,20 @@ void add_compression(std::vector<Key>& keys) {
            {.min = 0.0, .max = 1e6},
            "",
            "learning rate of the basis, relative to optimizer.lr");
-  s.choice("wire_dtype",
-           &Options::wire_dtype,
-           "format on the wire: of coordinates, or with codec none of plain K and V");
-  s.choice("warmup_wire_dtype",
-           &Options::warmup_wire_dtype,
-           "format of plain K and V on the wire in a subspace run: warm start, unplugged");
+  s.number("topk_fraction",
+           &Options::topk_fraction,
+           {.min = 0.0, .max = 1.0, .ends = Ends::open_below},
+           "",
+           "codec topk: share of each token's K and V that travels, gradients too");
+  s.choice(
+      "wire_dtype",
+      &Options::wire_dtype,
+      "format on the wire: of coordinates, with topk of kept values, with none and quantize of "
+      "plain K and V");
+  s.choice(
+      "warmup_wire_dtype",
+      &Options::warmup_wire_dtype,
+      "format of plain K and V on the wire before and after compression: warm start, unplugged");
   s.integer("unplug_at_step",
             &Options::unplug_at_step,
             {1, kMaxSteps, "never", -1},

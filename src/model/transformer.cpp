@@ -57,15 +57,24 @@ void Transformer::make_codecs(const codec::CompressionOptions& compression, uint
   const bool never_compressed = compression.codec == codec::Codec::none;
   const FrameFormat plain_format =
       never_compressed ? compression.wire_dtype : compression.warmup_wire_dtype;
-  for (int64_t i = 0; i < model_.num_hidden_layers; ++i) {
-    plain_codecs_.push_back(std::make_unique<codec::BlockCodec>(
+  const auto make_plain = [&](FrameFormat format, int64_t kept) {
+    return std::make_unique<codec::BlockCodec>(
         backend_,
-        plain_format,
+        format,
         context_.chunk_tokens,
         codec::make_plain_projection(backend_, context_.kv_width()),
-        codec::make_plain_projection(backend_, context_.kv_width())));
+        codec::make_plain_projection(backend_, context_.kv_width()),
+        kept);
+  };
+  const bool is_topk = compression.codec == codec::Codec::topk;
+  const int64_t kept = is_topk ? compression.kept_of(context_.kv_width()) : 0;
+  for (int64_t i = 0; i < model_.num_hidden_layers; ++i) {
+    plain_codecs_.push_back(make_plain(plain_format, 0));
+    if (is_topk || compression.codec == codec::Codec::quantize) {
+      compressed_codecs_.push_back(make_plain(compression.wire_dtype, kept));
+    }
   }
-  if (never_compressed) return;
+  if (compression.codec != codec::Codec::subspace) return;
   const auto stream = backend_.make_stream();
   const codec::RotationOptions& rotation = compression.rotation;
   const auto pairing = codec::make_plane_pairing(
@@ -78,7 +87,7 @@ void Transformer::make_codecs(const codec::CompressionOptions& compression, uint
         arena, context_.kv_width(), std::max(compression.key_rank, compression.value_rank));
   });
   for (const LayerParameters& layer : parameters_.layers) {
-    subspace_codecs_.push_back(std::make_unique<codec::BlockCodec>(
+    compressed_codecs_.push_back(std::make_unique<codec::BlockCodec>(
         backend_,
         compression.wire_dtype,
         context_.chunk_tokens,
@@ -92,7 +101,7 @@ void Transformer::make_codecs(const codec::CompressionOptions& compression, uint
 attention::CodecLimits Transformer::codec_limits() const {
   attention::CodecLimits limits;
   limits.include(plain_codecs_.front()->layout());
-  if (!subspace_codecs_.empty()) limits.include(subspace_codecs_.front()->layout());
+  if (!compressed_codecs_.empty()) limits.include(compressed_codecs_.front()->layout());
   return limits;
 }
 
@@ -103,9 +112,9 @@ std::vector<const Arena*> Transformer::arenas() const {
 }
 
 void Transformer::set_kv_form(KvForm form) {
-  SUBRING_CHECK(form == KvForm::plain || !subspace_codecs_.empty(),
+  SUBRING_CHECK(form == KvForm::plain || !compressed_codecs_.empty(),
                 ErrorKind::shape,
-                "codec none has no subspaces");
+                "codec none has no compressed form");
   kv_form_ = form;
 }
 

@@ -77,10 +77,14 @@ std::vector<std::string> describe_run(const RunFacts& facts) {
     const int64_t bytes = kv_bytes_of_step(facts.config, chunks, layout.block_bytes());
     const double share =
         uncompressed == 0 ? 1 : static_cast<double>(bytes) / static_cast<double>(uncompressed);
+    const std::string thinned =
+        layout.kept == 0 ? ""
+                         : fmt::format("{} of {} entries, ", layout.kept, layout.key_coordinates);
     lines.push_back(
-        fmt::format("{}: K and V as {}, {} bytes a step over all ranks, {:.2f} % of "
+        fmt::format("{}: K and V as {}{}, {} bytes a step over all ranks, {:.2f} % of "
                     "uncompressed bf16",
                     what,
+                    thinned,
                     to_string(layout.format),
                     bytes,
                     100 * share));

@@ -91,7 +91,7 @@ Trainer::Trainer(const config::Config& config,
   assign_chunks(0);
   phase_ = phase_of_step(config_.compression, 0);
   if (phase_ == Phase::compressed) transformer_->set_kv_form(model::KvForm::subspace);
-  if (phase_ == Phase::warm_start) {
+  if (phase_ == Phase::warm_start && config.compression.codec == codec::Codec::subspace) {
     warm_start_ = std::make_unique<model::WarmStart>(
         *backend_, config.model.num_hidden_layers, config.model.kv_width());
   }
@@ -134,9 +134,15 @@ void Trainer::enter_phase(int64_t step) {
 }
 
 void Trainer::start_compression(int64_t step) {
+  transformer_->set_kv_form(model::KvForm::subspace);
+  if (warm_start_ == nullptr) {
+    progress_.info(fmt::format("step {}: warm start ends, K and V travel by codec {}",
+                               step,
+                               to_string(config_.compression.codec)));
+    return;
+  }
   const auto reports = warm_start_->finish(mesh_.world, transformer_->parameters(), *stream_);
   warm_start_.reset();
-  transformer_->set_kv_form(model::KvForm::subspace);
   progress_.info(fmt::format("step {}: warm start ends, K and V travel as coordinates", step));
   for (const model::BasisReport& report : reports) {
     progress_.info(fmt::format("  {}: basis holds {:.2f} % of the energy, stable rank {:.1f}",
@@ -155,7 +161,8 @@ void Trainer::unplug(int64_t step) {
     progress_.eval(eval);
   };
   report("before_unplug");
-  if (!config_.compression.exact_local) {
+  // The other codecs have nothing to fold: their K and V are the plain ones, rounded or thinned.
+  if (config_.compression.codec == codec::Codec::subspace && !config_.compression.exact_local) {
     model::fold_subspaces(*backend_, transformer_->parameters(), *stream_);
   }
   transformer_->set_kv_form(model::KvForm::plain);
@@ -164,8 +171,7 @@ void Trainer::unplug(int64_t step) {
 
 void Trainer::observe_kv(int64_t step) {
   const codec::CompressionOptions& compression = config_.compression;
-  if (phase_ != Phase::warm_start ||
-      step < compression.warmup_steps - compression.covariance_steps) {
+  if (warm_start_ == nullptr || step < compression.warmup_steps - compression.covariance_steps) {
     return;
   }
   transformer_->set_kv_observer([this](int64_t layer, ConstView k, ConstView v) {

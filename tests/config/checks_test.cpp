@@ -52,6 +52,12 @@ TEST_CASE("impossible combinations are refused at the key that the user gave") {
        "c.yaml:2: compression.unplug_at_step: unplug_at_step 100 is outside"},
       {"compression: {unplug_at_step: 1001}\n",
        "c.yaml:2: compression.unplug_at_step: unplug_at_step 1001 is outside"},
+      {"compression: {codec: topk, unplug_at_step: 100}\n",
+       "c.yaml:2: compression.unplug_at_step: unplug_at_step 100 is outside"},
+      {"compression: {codec: topk}\nmodel: {hidden_size: 131072}\n",
+       "c.yaml:2: compression.codec: topk sends columns as 16 bits, so K and V of width 131072"},
+      {"compression: {codec: quantize, wire_dtype: bf16}\n",
+       "c.yaml:2: compression.wire_dtype: codec quantize sends K and V in few bits, bf16 is not"},
       {"weight_sync: {every: 4}\n", "c.yaml:2: weight_sync.every: 4 steps between averages"},
       {"weight_sync: {average_moments: true}\n", "c.yaml:2: weight_sync.average_moments: method"},
   };
@@ -70,6 +76,10 @@ TEST_CASE("impossible combinations are refused at the key that the user gave") {
 TEST_CASE("combinations at their bounds are accepted") {
   CHECK(error_of(kMinimal + "compression: {key_rank: 256, value_rank: 256}\n") == "(accepted)");
   CHECK(error_of(kMinimal + "compression: {rotation: {generators: 128}}\n") == "(accepted)");
+  CHECK(error_of(kMinimal + "compression: {codec: topk, topk_fraction: 1}\n"
+                            "model: {hidden_size: 65536}\n") == "(accepted)");
+  CHECK(error_of(kMinimal + "compression: {codec: quantize, wire_dtype: int4, key_rank: 999}\n") ==
+        "(accepted)");
   CHECK(error_of(kMinimal + "compression: {unplug_at_step: 101}\n") == "(accepted)");
   CHECK(error_of(kMinimal + "compression: {unplug_at_step: 1000}\n") == "(accepted)");
   CHECK(error_of(kMinimal + "compression: {warmup_steps: 10}\n") == "(accepted)");

@@ -44,7 +44,7 @@ struct ModelResult {
 /// Called on each rank's model before the forward pass.
 using ModelEdit = std::function<void(model::Transformer&, Backend&, Stream&)>;
 
-/// Forward and backward with codec form subspace where the codec is (else plain).
+/// Forward and backward with what the codec makes of K and V (codec none: plain).
 ModelResult run_model(const ModelCase& test,
                       const std::vector<int32_t>& tokens,
                       const std::vector<int32_t>& labels,

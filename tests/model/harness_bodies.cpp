@@ -86,7 +86,7 @@ ModelResult run_model(const ModelCase& test,
         *backend, test.model, test.compression, context_shape(test, num_ranks), test.seed);
     transformer.parameters().initialize(*backend, test.seed, *stream);
     turn_subspaces(test, transformer);
-    if (test.compression.codec == codec::Codec::subspace) {
+    if (test.compression.codec != codec::Codec::none) {
       transformer.set_kv_form(model::KvForm::subspace);
     }
     if (edit) edit(transformer, *backend, *stream);

@@ -67,6 +67,9 @@ TEST_CASE("folding the bases in gives the compressed model as a plain one") {
 
 TEST_CASE("a quantised forward pass does not depend on the ranks") {
   ModelCase test;
+  test.compression.codec =
+      GENERATE(codec::Codec::subspace, codec::Codec::topk, codec::Codec::quantize);
+  test.compression.exact_local = GENERATE(true, false);
   test.compression.wire_dtype = GENERATE(FrameFormat::bf16, FrameFormat::int8, FrameFormat::int4);
   const ModelResult expected = run_model(test, test.tokens(), test.labels(), 1);
   const ModelResult result = run_model(test, test.tokens(), test.labels(), 4);
@@ -98,4 +101,25 @@ TEST_CASE("gradients that are requantised at every hop are unbiased") {
   // The mean of n independent unbiased runs is sqrt(n) closer; twice that leaves a wide margin for
   // a sum over thousands of elements, and a bias would stay.
   CHECK(distance(mean, exact) < 2 * std::sqrt(spread / kRuns));
+}
+
+TEST_CASE("gradients through quantised or thinned K and V are those of a shift") {
+  // Straight through: one rank sends nothing, so the backward pass is that of K = B x + (what the
+  // codec changed, a constant). Against codec none only the values of K and V differ.
+  ModelCase test;
+  test.compression.exact_local = false;
+  test.compression.codec = codec::Codec::none;
+  const ModelResult plain = run_model(test, test.tokens(), test.labels(), 1);
+  test.compression.codec = GENERATE(codec::Codec::topk, codec::Codec::quantize);
+  test.compression.wire_dtype = FrameFormat::fp32;
+  test.compression.topk_fraction = 1;
+  const ModelResult same = run_model(test, test.tokens(), test.labels(), GENERATE(1, 2, 4));
+  CHECK(same.loss == Approx(plain.loss).epsilon(1e-5));
+  CHECK(distance(same.gradients, plain.gradients) < 1e-4 * norm(plain.gradients));
+
+  test.compression.wire_dtype = FrameFormat::int4;
+  test.compression.topk_fraction = 0.1;
+  const ModelResult coarse = run_model(test, test.tokens(), test.labels(), 1);
+  CHECK(distance(coarse.hidden, plain.hidden) > 1e-3 * norm(plain.hidden));
+  CHECK(distance(coarse.gradients, plain.gradients) < norm(plain.gradients));
 }

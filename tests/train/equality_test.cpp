@@ -105,9 +105,25 @@ TEST_CASE("a subspace of full rank is no compression") {
   }
 }
 
+TEST_CASE("top-k of everything, and an exact quantize, are no compression") {
+  const TinyData data;
+  config::Config config = tiny_config(data);
+  config.parallelism.chunks = 8;
+  config.compression.codec = codec::Codec::none;
+  const RunResult expected = run_steps(config, 1, 10);
+  config.compression.codec = GENERATE(codec::Codec::topk, codec::Codec::quantize);
+  config.compression.topk_fraction = 1;
+  config.compression.exact_local = GENERATE(true, false);
+  config.parallelism.load_balancer =
+      GENERATE(mesh::LoadBalancer::contiguous, mesh::LoadBalancer::zigzag);
+  for (int num_ranks : {1, 2, 4}) require_equal(run_steps(config, num_ranks, 10), expected);
+}
+
 TEST_CASE("the same run twice gives the same bits") {
   const TinyData data;
   config::Config config = tiny_config(data);
+  config.compression.codec =
+      GENERATE(codec::Codec::subspace, codec::Codec::topk, codec::Codec::quantize);
   config.compression.wire_dtype = FrameFormat::int4;
   config.compression.warmup_wire_dtype = FrameFormat::int8;
   const RunResult first = run_steps(config, 4, 8);

@@ -51,6 +51,34 @@ TEST_CASE("counted K and V bytes are the predicted ones, to the byte, in every p
   CHECK(run.steps[6].phase == "unplugged");
 }
 
+TEST_CASE("the paper's comparisons: phases, bytes to the byte, and a loss that falls") {
+  const TinyData data;
+  config::Config config = tiny_config(data);
+  config.compression.codec = GENERATE(codec::Codec::topk, codec::Codec::quantize);
+  config.compression.exact_local = GENERATE(true, false);
+  config.compression.wire_dtype = GENERATE(FrameFormat::int8, FrameFormat::int4);
+  config.compression.warmup_wire_dtype = FrameFormat::bf16;
+  config.compression.unplug_at_step = 8;
+  const RunResult run = run_steps(config, 4, 10);
+
+  // By hand: 6 blocks of 16 tokens, 2 layers x 2 sequences; K and V have 32 numbers a token, of
+  // which topk keeps 3, each with a column of 2 bytes.
+  const int64_t rows = 6 * 16 * 2 * 2 * 2;
+  const bool is_int4 = config.compression.wire_dtype == FrameFormat::int4;
+  const int64_t row = config.compression.codec == codec::Codec::topk ? 3 * 2 + (is_int4 ? 2 : 3) + 1
+                                                                     : (is_int4 ? 16 : 32) + 1;
+  for (const train::StepMetrics& step : run.steps) {
+    CAPTURE(step.step, step.phase);
+    const int64_t expected = rows * (step.phase == "compressed" ? row : 2 * 32);
+    CHECK(bytes_of(step, wire::TrafficKind::kv_forward) == expected);
+    CHECK(bytes_of(step, wire::TrafficKind::kv_backward) == expected);
+  }
+  CHECK(run.steps[2].phase == "warm_start");
+  CHECK(run.steps[3].phase == "compressed");
+  CHECK(run.steps[8].phase == "unplugged");
+  CHECK(run.steps.back().loss < run.steps.front().loss);
+}
+
 TEST_CASE("angles of the previous chunk cost their own bytes") {
   const TinyData data;
   config::Config config = tiny_config(data);

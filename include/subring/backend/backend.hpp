@@ -176,6 +176,19 @@ class Backend {
   /// x [n, r] (+)= the frame's content.
   virtual void decode_frame(
       FrameFormat format, ConstView bytes, View x, Write write, Stream& stream) = 0;
+  /// bytes [sparse_frame_bytes(format, n, kept)] u8 = the `kept` largest magnitudes of each row of
+  /// x [n, r], r up to 65536: columns ascending, of equal magnitudes the first; NaN counts as
+  /// largest. Cost: about 33 passes over x in cache.
+  virtual void encode_sparse_frame(FrameFormat format,
+                                   int64_t kept,
+                                   const FrameRounding& rounding,
+                                   ConstView x,
+                                   View bytes,
+                                   Stream& stream) = 0;
+  /// x [n, r] (+)= the frame's content, zero where nothing was kept. @throws Error{shape}  a column
+  /// of the frame beyond r
+  virtual void decode_sparse_frame(
+      FrameFormat format, int64_t kept, ConstView bytes, View x, Write write, Stream& stream) = 0;
 
   /// @name Optimizer
   /// AdamW with bias correction; all views have the same extents; arXiv:1711.05101, algorithm 2.

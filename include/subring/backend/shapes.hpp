@@ -55,6 +55,13 @@ constexpr EnumNames<FrameFormat, 4> enum_names(FrameFormat) {
 /// fp32 4nr, bf16 2nr, int8 nr + n, int4 n ceil(r/2) + n.
 int64_t frame_bytes(FrameFormat format, int64_t num_tokens, int64_t width);
 
+/// Bytes of a sparse frame, `kept` numbers of each row: 2 n kept of 16-bit columns, then their
+/// values as a frame [n, kept].
+int64_t sparse_frame_bytes(FrameFormat format, int64_t num_tokens, int64_t kept);
+
+/// Columns of a sparse frame have 16 bits.
+constexpr int64_t kMaxSparseWidth = 1 << 16;
+
 enum class Rounding { nearest, stochastic };
 
 /// Stochastic rounding is unbiased and a pure function of (seed, element index).

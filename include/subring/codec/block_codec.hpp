@@ -15,14 +15,21 @@ struct BlockLayout {
   int64_t key_coordinates = 0;  ///< r of K
   int64_t value_coordinates = 0;
   int64_t num_angles = 0;  ///< k, each for K and V
+  int64_t kept = 0;        ///< largest coordinates of a row that travel, with their columns; 0: all
 
-  int64_t key_bytes() const { return frame_bytes(format, num_tokens, key_coordinates); }
-  int64_t value_bytes() const { return frame_bytes(format, num_tokens, value_coordinates); }
+  int64_t key_bytes() const { return tensor_bytes(key_coordinates); }
+  int64_t value_bytes() const { return tensor_bytes(value_coordinates); }
   int64_t angle_bytes() const { return 2 * num_angles * 4; }
   int64_t block_bytes() const { return angle_bytes() + key_bytes() + value_bytes(); }
   /// Numbers of a block: angles and coordinates.
   int64_t num_elements() const {
     return 2 * num_angles + num_tokens * (key_coordinates + value_coordinates);
+  }
+
+ private:
+  int64_t tensor_bytes(int64_t coordinates) const {
+    return kept > 0 ? sparse_frame_bytes(format, num_tokens, kept)
+                    : frame_bytes(format, num_tokens, coordinates);
   }
 };
 
@@ -43,11 +50,14 @@ struct BlockTensors {
 /// depend on which rank reads it; its gradient passes straight through (arXiv:1308.3432).
 class BlockCodec {
  public:
+  /// @param kept  0: every coordinate travels; else the largest of each row, forward and (of the
+  /// gradient) backward
   BlockCodec(Backend& backend,
              FrameFormat format,
              int64_t chunk_tokens,
              std::unique_ptr<Projection> key,
-             std::unique_ptr<Projection> value);
+             std::unique_ptr<Projection> value,
+             int64_t kept = 0);
 
   const BlockLayout& layout() const { return layout_; }
   Projection& key() { return *key_; }
@@ -84,6 +94,9 @@ class BlockCodec {
                        Stream& stream);
 
  private:
+  void pack_tensor(ConstView z, const FrameRounding& rounding, View bytes, Stream& stream);
+  void unpack_tensor(ConstView bytes, View z, Write write, Stream& stream);
+
   Backend& backend_;
   std::unique_ptr<Projection> key_;
   std::unique_ptr<Projection> value_;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "subring/backend/shapes.hpp"
@@ -7,9 +9,12 @@
 
 namespace subring::codec {
 
-enum class Codec { none, subspace };
-constexpr EnumNames<Codec, 2> enum_names(Codec) {
-  return {{{Codec::none, "none"}, {Codec::subspace, "subspace"}}};
+enum class Codec { none, subspace, topk, quantize };
+constexpr EnumNames<Codec, 4> enum_names(Codec) {
+  return {{{Codec::none, "none"},
+           {Codec::subspace, "subspace"},
+           {Codec::topk, "topk"},
+           {Codec::quantize, "quantize"}}};
 }
 
 enum class RotationKind { none, taylor2, exact };
@@ -42,11 +47,17 @@ struct CompressionOptions {
   bool learned_basis = true;      ///< the basis is trained on the Stiefel manifold
   double basis_lr_factor = 3.0;   ///< learning rate of the basis, relative to optimizer.lr
   RotationOptions rotation;
-  /// Of coordinates; with codec none of plain K and V.
+  double topk_fraction = 0.1;  ///< codec topk: share of each token's K and V that travels
+  /// Of coordinates; with codec topk of the kept values, with none and quantize of plain K and V.
   FrameFormat wire_dtype = FrameFormat::int8;
-  /// Of plain K and V in a subspace run: warm start and unplugged.
+  /// Of plain K and V where a codec but none compresses later or no more: warm start, unplugged.
   FrameFormat warmup_wire_dtype = FrameFormat::bf16;
   int64_t unplug_at_step = -1;  ///< back to plain K and V from this step on; -1: never
+
+  /// Numbers that codec topk keeps of a token's row of K, and of V: the nearest count, at least 1.
+  int64_t kept_of(int64_t kv_width) const {
+    return std::max<int64_t>(1, std::llround(topk_fraction * static_cast<double>(kv_width)));
+  }
 };
 
 }  // namespace subring::codec

@@ -14,7 +14,8 @@
 
 namespace subring::model {
 
-/// Which form of K and V travels.
+/// Which form of K and V travels: plain, or what the codec makes of them (coordinates in subspaces,
+/// kept entries, few bits).
 enum class KvForm { plain, subspace };
 
 /// One rank's part of a Llama-3 style transformer over one sequence at a time. Rows of every tensor
@@ -35,7 +36,7 @@ class Transformer {
   std::vector<const Arena*> arenas() const;
 
   void set_chunks(const wire::Group& group, const ring::ChunkMap& map);
-  /// @throws Error{shape}  subspace with codec none
+  /// @throws Error{shape}  another form than plain with codec none
   void set_kv_form(KvForm form);
   KvForm kv_form() const { return kv_form_; }
   /// What a block looks like on the wire, the same in every layer.
@@ -66,7 +67,7 @@ class Transformer {
 
  private:
   const std::vector<std::unique_ptr<codec::BlockCodec>>& codecs(KvForm form) const {
-    return form == KvForm::plain ? plain_codecs_ : subspace_codecs_;
+    return form == KvForm::plain ? plain_codecs_ : compressed_codecs_;
   }
   void make_codecs(const codec::CompressionOptions& compression, uint64_t seed);
   attention::CodecLimits codec_limits() const;
@@ -110,7 +111,7 @@ class Transformer {
   ParameterSet parameters_;
   KvForm kv_form_ = KvForm::plain;
   std::vector<std::unique_ptr<codec::BlockCodec>> plain_codecs_;
-  std::vector<std::unique_ptr<codec::BlockCodec>> subspace_codecs_;
+  std::vector<std::unique_ptr<codec::BlockCodec>> compressed_codecs_;
   std::unique_ptr<Arena> codec_arena_;  // planes and scratch of the subspaces
   std::unique_ptr<Arena> arena_;        // activations and scratch
   Activations activations_;

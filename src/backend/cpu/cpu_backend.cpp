@@ -337,6 +337,34 @@ void CpuBackend::decode_frame(FrameFormat format, ConstView bytes, View x, Write
                     write);
 }
 
+void CpuBackend::encode_sparse_frame(FrameFormat format,
+                                     int64_t kept,
+                                     const FrameRounding& rounding,
+                                     ConstView x,
+                                     View bytes,
+                                     Stream&) {
+  checks::sparse_frame(format, kept, x, bytes);
+  cpu::encode_sparse_frame(pool_,
+                           format,
+                           kept,
+                           rounding,
+                           extents_of(x, "sparse frame x"),
+                           x.f32(),
+                           static_cast<std::byte*>(bytes.data));
+}
+
+void CpuBackend::decode_sparse_frame(
+    FrameFormat format, int64_t kept, ConstView bytes, View x, Write write, Stream&) {
+  checks::sparse_frame(format, kept, x, bytes);
+  cpu::decode_sparse_frame(pool_,
+                           format,
+                           kept,
+                           extents_of(x, "sparse frame x"),
+                           static_cast<const std::byte*>(bytes.data),
+                           x.f32(),
+                           write);
+}
+
 void CpuBackend::adamw(const AdamWStep& step,
                        View parameter,
                        ConstView gradient,

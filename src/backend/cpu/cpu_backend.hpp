@@ -113,6 +113,18 @@ class CpuBackend : public Backend {
                     Stream& stream) override;
   void decode_frame(
       FrameFormat format, ConstView bytes, View x, Write write, Stream& stream) override;
+  void encode_sparse_frame(FrameFormat format,
+                           int64_t kept,
+                           const FrameRounding& rounding,
+                           ConstView x,
+                           View bytes,
+                           Stream& stream) override;
+  void decode_sparse_frame(FrameFormat format,
+                           int64_t kept,
+                           ConstView bytes,
+                           View x,
+                           Write write,
+                           Stream& stream) override;
 
   void adamw(const AdamWStep& step,
              View parameter,

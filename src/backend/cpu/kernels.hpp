@@ -172,6 +172,23 @@ void decode_frame(ThreadPool& pool,
                   float* x,
                   Write write);
 
+/// @name sparse_frame.cpp
+void encode_sparse_frame(ThreadPool& pool,
+                         FrameFormat format,
+                         int64_t kept,
+                         const FrameRounding& rounding,
+                         Extents extents,
+                         const float* x,
+                         std::byte* bytes);
+/// @throws Error{shape}  a column beyond the width
+void decode_sparse_frame(ThreadPool& pool,
+                         FrameFormat format,
+                         int64_t kept,
+                         Extents extents,
+                         const std::byte* bytes,
+                         float* x,
+                         Write write);
+
 /// @name linear_algebra.cpp
 /// @throws Error{backend} no convergence (a NaN in the matrix)
 void symmetric_eigen(int64_t n, const float* a, float* eigenvalues, float* eigenvectors);
