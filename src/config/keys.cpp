@@ -247,6 +247,13 @@ void add_weight_sync(std::vector<Key>& keys) {
            "average the optimizer's moments too; only with method average");
   s.on_off(
       "rotate_chunks", &Options::rotate_chunks, "move each rank's chunks on by one rank each step");
+  s.choice("wire_dtype",
+           &Options::wire_dtype,
+           "format of gradients (all_reduce) or weight differences (average) on the wire");
+  s.on_off("overlap",
+           &Options::overlap,
+           "averages travel during the next `every` steps and are applied after them; only with "
+           "method average");
 }
 
 void add_run(std::vector<Key>& keys) {

@@ -31,8 +31,13 @@ struct Replica {
   }
 
   bool synchronize(WeightSync& sync, int64_t step) {
-    std::array<std::span<float>, 2> moments{first_moments, second_moments};
-    return sync.synchronize(step, weights, moments);
+    return sync.synchronize(step, weights, moments());
+  }
+
+  bool settle(WeightSync& sync) { return sync.settle(weights, moments()); }
+
+  std::array<MomentBuffer, 2> moments() {
+    return {MomentBuffer{first_moments, 0.9}, MomentBuffer{second_moments, 0.95}};
   }
 
   Floats gradients, weights, first_moments, second_moments;
@@ -48,7 +53,7 @@ std::vector<Replica> run_replicas(int num_ranks, const SyncOptions& options, Bod
     wire::Group group{&metered, {}, inner.rank(), std::chrono::seconds(60)};
     group.ranks.resize(static_cast<size_t>(num_ranks));
     std::iota(group.ranks.begin(), group.ranks.end(), 0);
-    const auto sync = make_weight_sync(options, group);
+    const auto sync = make_weight_sync(options, group, Replica(0).weights, 2);
     body(*sync, replicas[static_cast<size_t>(inner.rank())], metered);
   });
   return replicas;
@@ -160,5 +165,6 @@ TEST_CASE("average scales the local gradient and averages weights every few step
 TEST_CASE("averaging every 0 steps is a config error") {
   SyncOptions options;
   options.every = 0;
-  REQUIRE_THROWS_WITH(make_weight_sync(options, {}), "weight_sync.every is 0, allowed: 1 or more");
+  REQUIRE_THROWS_WITH(make_weight_sync(options, {}, {}, 0),
+                      "weight_sync.every is 0, allowed: 1 or more");
 }

@@ -76,7 +76,9 @@ class Trainer {
   void observe_kv(int64_t step);
   BatchResult forward_backward(int64_t step);
   StepSums check_finite(int64_t step, double loss_sum, double squared_norm);
-  void update(int64_t step, double grad_norm);
+  void update(int64_t step, double lr, double grad_norm);
+  /// Makes all replicas' weights the same, if they are not.
+  void settle_weights();
   void collect(StepMetrics& metrics, double seconds);
   RunFacts facts();
   void run_steps();
