@@ -316,6 +316,7 @@ EvalMetrics Trainer::evaluate(int64_t step) {
     read_chunks(*validation_data_, index);
     transformer_->forward(tokens_, *stream_);
     loss_sum += transformer_->loss(labels_, *stream_);
+    sync_->poll();
     num_labels += static_cast<double>(
         std::count_if(labels_.begin(), labels_.end(), [](int32_t label) { return label >= 0; }));
   }

@@ -57,12 +57,11 @@ std::vector<Member> reduce(
 }
 
 /// Largest |partial sum| of a group that a rounding can meet.
-double group_magnitude(size_t i, int num_members, size_t size) {
-  const size_t first = i / kScaleGroup * kScaleGroup;
+double group_magnitude(size_t first, const std::vector<Floats>& addends) {
   double largest = 0;
-  for (size_t j = first; j < std::min(size, first + kScaleGroup); ++j) {
+  for (size_t j = first; j < std::min(addends[0].size(), first + kScaleGroup); ++j) {
     double sum = 0;
-    for (int rank = 0; rank < num_members; ++rank) sum += std::abs(double{addend(rank, size)[j]});
+    for (const Floats& values : addends) sum += std::abs(double{values[j]});
     largest = std::max(largest, sum);
   }
   return largest;
@@ -89,7 +88,7 @@ TEST_CASE("a ring of frames leaves the mean: same bits, bounded error, nothing l
                            : format == FrameFormat::bf16 ? std::exp2(-9)
                                                          : 0;
   std::vector<double> magnitudes;
-  for (size_t i = 0; i < size; i += kScaleGroup) magnitudes.push_back(group_magnitude(i, m, size));
+  for (size_t i = 0; i < size; i += kScaleGroup) magnitudes.push_back(group_magnitude(i, addends));
   for (size_t i = 0; i < size; ++i) {
     double sum = 0, left = 0;
     for (int rank = 0; rank < m; ++rank) {
