@@ -273,6 +273,11 @@ void add_run(std::vector<Key>& keys) {
             {1, kMaxSteps},
             "steps",
             "between progress lines where stderr is no terminal");
+  m.integer("spectra_interval",
+            &Metrics::spectra_interval,
+            {0, kMaxSteps},
+            "steps",
+            "between spectra of Q, K and V in metrics.jsonl (rank study); 0: never");
 
   Section<BackendOptions> b(keys, "", [](Config& c) -> BackendOptions& { return c.backend; });
   b.choice("backend", &BackendOptions::backend, "what computes; auto: the best of this machine");

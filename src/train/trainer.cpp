@@ -99,6 +99,9 @@ Trainer::Trainer(const config::Config& config,
     warm_start_ = std::make_unique<model::WarmStart>(
         *backend_, config.model.num_hidden_layers, config.model.kv_width());
   }
+  if (config.metrics.spectra_interval > 0) {
+    spectra_ = std::make_unique<model::SpectraStudy>(*backend_, transformer_->parameters());
+  }
   transport_.reset();
   // Last: a run that cannot start leaves no trace.
   if (transport.rank() == 0 && !run_directory.empty()) {
@@ -175,13 +178,32 @@ void Trainer::unplug(int64_t step) {
 
 void Trainer::observe_kv(int64_t step) {
   const codec::CompressionOptions& compression = config_.compression;
-  if (phase_ != Phase::warm_start ||
-      step < compression.warmup_steps - compression.covariance_steps) {
-    return;
-  }
-  transformer_->set_kv_observer([this](int64_t layer, ConstView k, ConstView v) {
-    warm_start_->accumulate(layer, k, v, *stream_);
+  const bool for_bases = phase_ == Phase::warm_start &&
+                         step >= compression.warmup_steps - compression.covariance_steps;
+  const bool for_study = is_study_step(step);
+  if (!for_bases && !for_study) return;
+  if (for_study) spectra_->begin(*stream_);
+  transformer_->set_kv_observer([=, this](int64_t layer, ConstView x, ConstView k, ConstView v) {
+    if (for_bases) warm_start_->accumulate(layer, k, v, *stream_);
+    if (for_study) spectra_->accumulate(layer, x, *stream_);
   });
+}
+
+bool Trainer::is_study_step(int64_t step) const {
+  return spectra_ != nullptr && (step + 1) % config_.metrics.spectra_interval == 0;
+}
+
+void Trainer::study_ranks(int64_t step) {
+  const auto start = Clock::now();
+  const wire::TrafficBytes of_step = transport_.take();
+  const double waited = transport_.take_wait_seconds();
+  for (const model::Spectrum& spectrum : spectra_->finish(mesh_.world, *stream_)) {
+    if (metrics_ != nullptr) metrics_->write(spectrum, step + 1);
+  }
+  put_back_counts(of_step);
+  transport_.take_wait_seconds();
+  transport_.add_wait_seconds(waited);
+  evaluation_seconds_ += seconds_since(start);
 }
 
 Trainer::BatchResult Trainer::forward_backward(int64_t step) {
@@ -262,6 +284,7 @@ StepMetrics Trainer::train_step(int64_t step) {
   if (config_.weight_sync.rotate_chunks) assign_chunks(step);
 
   const BatchResult batch = forward_backward(step);
+  if (is_study_step(step)) study_ranks(step);
   const View gradients = transformer_->parameters().flat_gradients();
   sync_->reduce_gradients(host_floats(gradients));
   optimizer_->project_gradients(*stream_);
@@ -306,9 +329,17 @@ void Trainer::collect(StepMetrics& metrics, double seconds) {
   }
 }
 
+void Trainer::put_back_counts(const wire::TrafficBytes& of_step) {
+  constexpr auto kWeights = static_cast<size_t>(wire::TrafficKind::weights);
+  wire::TrafficBytes kept{};
+  kept[kWeights] = transport_.take()[kWeights];
+  transport_.put_back(kept);
+  transport_.put_back(of_step);
+}
+
 EvalMetrics Trainer::evaluate(int64_t step) {
   const auto start = Clock::now();
-  wire::TrafficBytes of_step = transport_.take();
+  const wire::TrafficBytes of_step = transport_.take();
   const int64_t num_sequences = std::min(config_.training.eval_batches * config_.data.batch_size,
                                          validation_data_->num_sequences());
   double loss_sum = 0, num_labels = 0;
@@ -324,11 +355,7 @@ EvalMetrics Trainer::evaluate(int64_t step) {
       transport_.sent_bytes()[static_cast<size_t>(wire::TrafficKind::kv_forward)]);
   double sums[] = {loss_sum, num_labels, kv_bytes};
   wire::all_reduce_sum(mesh_.world, std::span<double>(sums), wire::TrafficKind::other);
-  // An average that travels meanwhile belongs to the steps.
-  constexpr auto kWeights = static_cast<size_t>(wire::TrafficKind::weights);
-  of_step[kWeights] += transport_.sent_bytes()[kWeights];
-  transport_.reset();
-  transport_.put_back(of_step);
+  put_back_counts(of_step);
   SUBRING_CHECK(std::isfinite(sums[0]),
                 ErrorKind::non_finite,
                 "step {}: the validation loss is not finite, so the weights are not (lower "
@@ -358,6 +385,7 @@ RunFacts Trainer::facts() {
   add(transformer_->arenas());
   if (warm_start_ != nullptr) add({&warm_start_->arena()});
   if (sync_->arena() != nullptr) add({sync_->arena()});
+  if (spectra_ != nullptr) add({&spectra_->arena()});
   return facts;
 }
 
