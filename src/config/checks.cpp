@@ -157,6 +157,12 @@ void check_weight_sync(const Config& config) {
          {"weight_sync.average_moments"},
          "method all_reduce averages nothing; must be false, or set weight_sync.method: average");
   }
+  if (s.overlap) {
+    fail(config,
+         {"weight_sync.overlap"},
+         "method all_reduce needs each step's gradient at once; must be false, or set "
+         "weight_sync.method: average");
+  }
 }
 
 /// What is wrong with the entries of `network` whatever the number of ranks.
@@ -297,6 +303,14 @@ std::vector<std::string> config_warnings(const Config& config) {
           "parallelism.chunks: 1 with exact_local: there is no other chunk, so nothing is "
           "compressed");
     }
+  }
+  const sync::SyncOptions& s = config.weight_sync;
+  const int64_t interval = config.training.eval_interval;
+  if (s.method == sync::SyncMethod::average && !config.data.validation.empty() && interval > 0 &&
+      (s.overlap || interval % s.every != 0)) {
+    warnings.push_back(
+        "training.eval_interval: evaluations between two averages read the replicas as they stand, "
+        "each rank its own weights; only the last one, after the last step, is of one model");
   }
   if (config.lr_scheduler.warmup_steps >= config.training.steps) {
     warnings.push_back(

@@ -259,6 +259,13 @@ void add_weight_sync(std::vector<Key>& keys) {
            "average the optimizer's moments too; only with method average");
   s.on_off(
       "rotate_chunks", &Options::rotate_chunks, "move each rank's chunks on by one rank each step");
+  s.choice("wire_dtype",
+           &Options::wire_dtype,
+           "format of gradients (all_reduce) or weight differences (average) on the wire");
+  s.on_off("overlap",
+           &Options::overlap,
+           "averages travel during the next `every` steps and are applied after them; only with "
+           "method average");
 }
 
 void add_run(std::vector<Key>& keys) {
@@ -278,6 +285,11 @@ void add_run(std::vector<Key>& keys) {
             {1, kMaxSteps},
             "steps",
             "between progress lines where stderr is no terminal");
+  m.integer("spectra_interval",
+            &Metrics::spectra_interval,
+            {0, kMaxSteps},
+            "steps",
+            "between spectra of Q, K and V in metrics.jsonl (rank study); 0: never");
 
   Section<BackendOptions> b(keys, "", [](Config& c) -> BackendOptions& { return c.backend; });
   b.choice("backend", &BackendOptions::backend, "what computes; auto: the best of this machine");

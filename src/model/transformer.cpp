@@ -198,7 +198,7 @@ void Transformer::enter_block(int64_t layer, ChunkRange chunks, Stream& stream) 
   key_value_inputs(layer, chunks, stream);
   if (observer_) {
     const BlockActivations block = block_rows(layer, chunks);
-    observer_(layer, block.k, block.v);
+    observer_(layer, block.attention_in, block.k, block.v);
   }
   attention_->send_forward(attention_of(layer), chunks, stream);
   query_inputs(layer, chunks, stream);

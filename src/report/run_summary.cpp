@@ -92,6 +92,8 @@ RunSummary summarize_run(const std::filesystem::path& run_directory) {
         summary.codec = line.at("run").at("config").at("compression").at("codec");
       } else if (line.contains("val_loss")) {
         summary.val_loss = line.at("val_loss");
+      } else if (line.contains("spectrum")) {
+        continue;  // of the rank study
       } else {
         steps.push_back(parse_step(line));
         summary.steps = line.at("step");

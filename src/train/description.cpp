@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "subring/ring/schedule.hpp"
+#include "subring/sync/weight_sync.hpp"
 
 namespace subring::train {
 namespace {
@@ -24,6 +25,14 @@ ordered_json memory_json(const RunFacts& facts) {
     }
   }
   return memory;
+}
+
+int64_t weight_bytes_of_sync(const RunFacts& facts) {
+  constexpr int kNumMoments = 2;
+  return sync::weight_bytes_of_sync(facts.config.weight_sync,
+                                    facts.mesh.world.size(),
+                                    facts.transformer.parameters().flat_values().num_elements(),
+                                    kNumMoments);
 }
 
 }  // namespace
@@ -96,6 +105,16 @@ std::vector<std::string> describe_run(const RunFacts& facts) {
       traffic("warm start", facts.transformer.layout_of(model::KvForm::plain));
     }
     traffic("compressed", facts.transformer.layout_of(model::KvForm::subspace));
+  }
+  const sync::SyncOptions& weight_sync = facts.config.weight_sync;
+  if (mesh.world.size() > 1) {
+    const bool averages = weight_sync.method == sync::SyncMethod::average;
+    lines.push_back(fmt::format(
+        "weights: {} in {}, {} bytes {} over all ranks",
+        averages ? "averages" : "gradients",
+        to_string(weight_sync.wire_dtype),
+        weight_bytes_of_sync(facts),
+        averages ? fmt::format("every {} steps", weight_sync.every) : std::string("a step")));
   }
   int64_t total = 0;
   const ordered_json memory = memory_json(facts);

@@ -65,4 +65,19 @@ void MetricsWriter::write(const EvalMetrics& m) {
   write_line(line.dump());
 }
 
+void MetricsWriter::write(const model::Spectrum& s, int64_t step) {
+  const ordered_json line = {{"spectrum",
+                              {{"step", step},
+                               {"layer", s.layer},
+                               {"tensor", s.tensor},
+                               {"width", s.width},
+                               {"stable_rank", s.stable_rank},
+                               {"components_90", s.components_90},
+                               {"components_95", s.components_95},
+                               {"components_99", s.components_99},
+                               {"components", s.components},
+                               {"energy", s.energy}}}};
+  write_line(line.dump());
+}
+
 }  // namespace subring::train

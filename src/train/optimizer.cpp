@@ -85,6 +85,14 @@ void Optimizer::step(double lr, double gradient_scale, OptimizerScope scope, Str
   }
 }
 
+std::array<sync::MomentBuffer, 2> Optimizer::moment_buffers() const {
+  const auto buffer = [](View view, double decay) -> sync::MomentBuffer {
+    return {.values = {view.f32(), static_cast<size_t>(view.num_elements())}, .decay = decay};
+  };
+  return {buffer(first_->contents(), options_.betas[0]),
+          buffer(second_->contents(), options_.betas[1])};
+}
+
 void Optimizer::retract_bases(Stream& stream) {
   for (const Parameter& parameter : parameters_.list()) {
     if (parameter.role == ParameterRole::basis) backend_.orthonormalize(parameter.value, stream);

@@ -84,7 +84,11 @@ Trainer::Trainer(const config::Config& config,
   transformer_->parameters().initialize(*backend_, derive_seed(seed, kWeightSeed), *stream_);
   optimizer_ = std::make_unique<Optimizer>(
       *backend_, config.optimizer, config.compression.basis_lr_factor, transformer_->parameters());
-  sync_ = sync::make_weight_sync(config.weight_sync, mesh_.world);
+  stream_->synchronize();
+  sync_ = sync::make_weight_sync(config.weight_sync,
+                                 mesh_.world,
+                                 host_floats(transformer_->parameters().flat_values()),
+                                 static_cast<int>(optimizer_->moments().size()));
   // Transfers proceed while this rank computes, and while it waits for another one.
   backend_->set_poll([this] { poll(); });
   transport_.set_idle([this] { poll(); });
@@ -95,13 +99,20 @@ Trainer::Trainer(const config::Config& config,
     warm_start_ = std::make_unique<model::WarmStart>(
         *backend_, config.model.num_hidden_layers, config.model.kv_width());
   }
+  if (config.metrics.spectra_interval > 0) {
+    spectra_ = std::make_unique<model::SpectraStudy>(*backend_, transformer_->parameters());
+  }
+  transport_.reset();
   // Last: a run that cannot start leaves no trace.
   if (transport.rank() == 0 && !run_directory.empty()) {
     metrics_ = std::make_unique<MetricsWriter>(run_directory);
   }
 }
 
-void Trainer::poll() { transformer_->poll(); }
+void Trainer::poll() {
+  transformer_->poll();
+  sync_->poll();
+}
 
 void Trainer::assign_chunks(int64_t step) {
   const int64_t rotation = config_.weight_sync.rotate_chunks ? step : 0;
@@ -128,8 +139,11 @@ void Trainer::read_chunks(const data::Loader& loader, int64_t index) {
 void Trainer::enter_phase(int64_t step) {
   const Phase next = phase_of_step(config_.compression, step);
   if (next == phase_) return;
+  settle_weights();
   if (next == Phase::compressed) start_compression(step);
   if (next == Phase::unplugged) unplug(step);
+  stream_->synchronize();
+  sync_->weights_rewritten(host_floats(transformer_->parameters().flat_values()));
   phase_ = next;
 }
 
@@ -171,12 +185,32 @@ void Trainer::unplug(int64_t step) {
 
 void Trainer::observe_kv(int64_t step) {
   const codec::CompressionOptions& compression = config_.compression;
-  if (warm_start_ == nullptr || step < compression.warmup_steps - compression.covariance_steps) {
-    return;
-  }
-  transformer_->set_kv_observer([this](int64_t layer, ConstView k, ConstView v) {
-    warm_start_->accumulate(layer, k, v, *stream_);
+  const bool for_bases = warm_start_ != nullptr &&
+                         step >= compression.warmup_steps - compression.covariance_steps;
+  const bool for_study = is_study_step(step);
+  if (!for_bases && !for_study) return;
+  if (for_study) spectra_->begin(*stream_);
+  transformer_->set_kv_observer([=, this](int64_t layer, ConstView x, ConstView k, ConstView v) {
+    if (for_bases) warm_start_->accumulate(layer, k, v, *stream_);
+    if (for_study) spectra_->accumulate(layer, x, *stream_);
   });
+}
+
+bool Trainer::is_study_step(int64_t step) const {
+  return spectra_ != nullptr && (step + 1) % config_.metrics.spectra_interval == 0;
+}
+
+void Trainer::study_ranks(int64_t step) {
+  const auto start = Clock::now();
+  const wire::TrafficBytes of_step = transport_.take();
+  const double waited = transport_.take_wait_seconds();
+  for (const model::Spectrum& spectrum : spectra_->finish(mesh_.world, *stream_)) {
+    if (metrics_ != nullptr) metrics_->write(spectrum, step + 1);
+  }
+  put_back_counts(of_step);
+  transport_.take_wait_seconds();
+  transport_.add_wait_seconds(waited);
+  evaluation_seconds_ += seconds_since(start);
 }
 
 Trainer::BatchResult Trainer::forward_backward(int64_t step) {
@@ -195,6 +229,7 @@ Trainer::BatchResult Trainer::forward_backward(int64_t step) {
     read_chunks(*train_data_, step * batch + in_batch);
     transformer_->forward(tokens_, *stream_);
     result.loss_sum += transformer_->loss_and_gradient(labels_, scale, *stream_);
+    sync_->poll();
     transformer_->backward(derive_seed(config_.training.seed,
                                        kRoundingSeed,
                                        static_cast<uint64_t>(step),
@@ -222,27 +257,32 @@ Trainer::StepSums Trainer::check_finite(int64_t step, double loss_sum, double sq
   return {.loss_sum = sums[0], .squared_norms = sums[2]};
 }
 
-void Trainer::update(int64_t step, double grad_norm) {
+void Trainer::settle_weights() {
+  const auto moments = optimizer_->moment_buffers();
+  if (sync_->settle(host_floats(transformer_->parameters().flat_values()), moments)) {
+    optimizer_->retract_bases(*stream_);
+  }
+}
+
+void Trainer::update(int64_t step, double lr, double grad_norm) {
   const double max_norm = config_.training.max_norm;
   const double scale = max_norm > 0 && grad_norm > max_norm ? max_norm / grad_norm : 1;
-  const double lr =
-      learning_rate(config_.optimizer, config_.lr_scheduler, step, config_.training.steps);
   optimizer_->step(
       lr,
       scale,
       phase_ == Phase::compressed ? OptimizerScope::with_subspaces : OptimizerScope::plain,
       *stream_);
   stream_->synchronize();
-  auto moments = optimizer_->moments();
-  std::span<float> moment_spans[] = {host_floats(moments[0]), host_floats(moments[1])};
-  if (sync_->synchronize(
-          step + 1, host_floats(transformer_->parameters().flat_values()), moment_spans)) {
+  const auto moments = optimizer_->moment_buffers();
+  if (step + 1 == config_.training.steps) {
+    settle_weights();
+  } else if (sync_->synchronize(
+                 step + 1, host_floats(transformer_->parameters().flat_values()), moments)) {
     optimizer_->retract_bases(*stream_);
   }
 }
 
 StepMetrics Trainer::train_step(int64_t step) {
-  transport_.reset();
   transport_.take_wait_seconds();
   step_ = step;
   evaluation_seconds_ = 0;
@@ -251,17 +291,19 @@ StepMetrics Trainer::train_step(int64_t step) {
   if (config_.weight_sync.rotate_chunks) assign_chunks(step);
 
   const BatchResult batch = forward_backward(step);
+  if (is_study_step(step)) study_ranks(step);
   const View gradients = transformer_->parameters().flat_gradients();
   sync_->reduce_gradients(host_floats(gradients));
   optimizer_->project_gradients(*stream_);
   const double squared_norm = backend_->squared_norm(gradients, *stream_);
   const StepSums sums = check_finite(step, batch.loss_sum, squared_norm);
-  update(step, std::sqrt(squared_norm));
 
   StepMetrics metrics;
+  metrics.lr = learning_rate(config_.optimizer, config_.lr_scheduler, step, config_.training.steps);
+  update(step, metrics.lr, std::sqrt(squared_norm));
+
   metrics.step = step + 1;
   metrics.loss = sums.loss_sum / static_cast<double>(std::max<int64_t>(batch.valid_tokens, 1));
-  metrics.lr = learning_rate(config_.optimizer, config_.lr_scheduler, step, config_.training.steps);
   metrics.grad_norm = std::sqrt(sums.squared_norms / mesh_.world.size());
   metrics.tokens = config_.data.batch_size * config_.data.seq_len;
   metrics.phase = to_string(phase_);
@@ -275,6 +317,7 @@ void Trainer::collect(StepMetrics& metrics, double seconds) {
   for (size_t kind = 0; kind < sent.size(); ++kind)
     sums[1 + kind] = static_cast<double>(sent[kind]);
   wire::all_reduce_sum(mesh_.world, std::span<double>(sums), wire::TrafficKind::other);
+  transport_.reset();
 
   metrics.step_seconds = seconds;
   metrics.wait_seconds = std::min(seconds, sums[0] / mesh_.world.size());
@@ -293,6 +336,14 @@ void Trainer::collect(StepMetrics& metrics, double seconds) {
   }
 }
 
+void Trainer::put_back_counts(const wire::TrafficBytes& of_step) {
+  constexpr auto kWeights = static_cast<size_t>(wire::TrafficKind::weights);
+  wire::TrafficBytes kept{};
+  kept[kWeights] = transport_.take()[kWeights];
+  transport_.put_back(kept);
+  transport_.put_back(of_step);
+}
+
 EvalMetrics Trainer::evaluate(int64_t step) {
   const auto start = Clock::now();
   const wire::TrafficBytes of_step = transport_.take();
@@ -303,6 +354,7 @@ EvalMetrics Trainer::evaluate(int64_t step) {
     read_chunks(*validation_data_, index);
     transformer_->forward(tokens_, *stream_);
     loss_sum += transformer_->loss(labels_, *stream_);
+    sync_->poll();
     num_labels += static_cast<double>(
         std::count_if(labels_.begin(), labels_.end(), [](int32_t label) { return label >= 0; }));
   }
@@ -310,8 +362,7 @@ EvalMetrics Trainer::evaluate(int64_t step) {
       transport_.sent_bytes()[static_cast<size_t>(wire::TrafficKind::kv_forward)]);
   double sums[] = {loss_sum, num_labels, kv_bytes};
   wire::all_reduce_sum(mesh_.world, std::span<double>(sums), wire::TrafficKind::other);
-  transport_.reset();
-  transport_.put_back(of_step);
+  put_back_counts(of_step);
   SUBRING_CHECK(std::isfinite(sums[0]),
                 ErrorKind::non_finite,
                 "step {}: the validation loss is not finite, so the weights are not (lower "
@@ -340,6 +391,8 @@ RunFacts Trainer::facts() {
   add(optimizer_->arenas());
   add(transformer_->arenas());
   if (warm_start_ != nullptr) add({&warm_start_->arena()});
+  if (sync_->arena() != nullptr) add({sync_->arena()});
+  if (spectra_ != nullptr) add({&spectra_->arena()});
   return facts;
 }
 
@@ -363,6 +416,7 @@ void Trainer::run_steps() {
   double peak = measure_peak_flops(*backend_, *stream_);
   wire::all_reduce_sum(mesh_.world, std::span<double>(&peak, 1), wire::TrafficKind::other);
   peak_flops_ = peak;
+  transport_.reset();
   if (metrics_ != nullptr) metrics_->write_run(run_json(facts()));
   const int64_t steps = config_.training.steps;
   for (int64_t step = 0; step < steps; ++step) {

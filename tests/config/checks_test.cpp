@@ -60,6 +60,8 @@ TEST_CASE("impossible combinations are refused at the key that the user gave") {
        "c.yaml:2: compression.wire_dtype: codec quantize sends K and V in few bits, bf16 is not"},
       {"weight_sync: {every: 4}\n", "c.yaml:2: weight_sync.every: 4 steps between averages"},
       {"weight_sync: {average_moments: true}\n", "c.yaml:2: weight_sync.average_moments: method"},
+      {"weight_sync: {overlap: true}\n", "c.yaml:2: weight_sync.overlap: method"},
+      {"weight_sync: {wire_dtype: int4}\n", "c.yaml:2: weight_sync.wire_dtype: "},
   };
   for (const auto& [text, start] : cases) {
     const std::string message = error_of(kMinimal + text);
@@ -85,6 +87,9 @@ TEST_CASE("combinations at their bounds are accepted") {
   CHECK(error_of(kMinimal + "compression: {warmup_steps: 10}\n") == "(accepted)");
   CHECK(error_of(kMinimal + "compression: {warmup_steps: 0}\n") == "(accepted)");
   CHECK(error_of(kMinimal + "weight_sync: {method: average, every: 4, average_moments: true}\n") ==
+        "(accepted)");
+  CHECK(error_of(kMinimal + "weight_sync: {wire_dtype: int8}\n") == "(accepted)");
+  CHECK(error_of(kMinimal + "weight_sync: {method: average, overlap: true, wire_dtype: bf16}\n") ==
         "(accepted)");
   // Ranks of subspaces do not matter without them: --set compression.codec=none must work.
   CHECK(error_of(kMinimal + "compression: {codec: none, key_rank: 999}\n") == "(accepted)");
@@ -143,6 +148,14 @@ TEST_CASE("what is allowed but hardly meant is warned of") {
             .empty());
   CHECK(warnings({"compression.exact_local=false", "compression.rotation.kind=none"}).empty());
   CHECK(warnings({"compression.exact_local=false", "compression.codec=none"}).empty());
+  const std::string validation = "data.validation=v_*.bin";
+  CHECK(warnings({validation, "weight_sync.method=average", "weight_sync.every=10"}).empty());
+  CHECK(warnings({validation, "weight_sync.method=average", "weight_sync.every=7"}).size() == 1);
+  CHECK(warnings({validation,
+                  "weight_sync.method=average",
+                  "weight_sync.every=10",
+                  "weight_sync.overlap=true"})
+            .size() == 1);
   CHECK(warnings({"training.steps=100"}).size() == 1);
   CHECK(warnings({"training.steps=50"}).size() == 2);
   CHECK(warnings({"parallelism.chunks=1"}).size() == 1);

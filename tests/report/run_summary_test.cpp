@@ -43,6 +43,7 @@ TEST_CASE("a run is summed up from its metrics") {
                  step_line(1, 5, "warm_start", 250),
                  step_line(2, 4, "compressed", 10),
                  R"({"step":2,"val_loss":4.5,"val_tokens":10,"phase":"compressed"})",
+                 R"({"spectrum":{"step":3,"layer":0,"tensor":"q","width":8}})",
                  step_line(3, 3, "compressed", 20),
                  R"({"step":3,"val_loss":3.5,"val_tokens":10,"phase":"compressed"})"});
   const RunSummary run = summarize_run(directory);

@@ -42,9 +42,9 @@ class Transformer {
   /// What a block looks like on the wire, the same in every layer.
   const codec::BlockLayout& layout_of(KvForm form) const { return codecs(form).front()->layout(); }
 
-  /// Called with (layer, k, v), plain and before RoPE [tokens, e], of some chunks at a time, in
-  /// each forward pass; may be empty.
-  using KvObserver = std::function<void(int64_t, ConstView, ConstView)>;
+  /// Called with (layer, x, k, v) in each forward pass, some chunks at a time: attention's
+  /// normalised input [tokens, d], plain k and v before RoPE [tokens, e]; may be empty.
+  using KvObserver = std::function<void(int64_t, ConstView, ConstView, ConstView)>;
   void set_kv_observer(KvObserver observer) { observer_ = std::move(observer); }
 
   /// @param tokens  [n] of this rank's chunks

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "subring/model/spectra.hpp"
 #include "subring/wire/metered.hpp"
 
 namespace subring::train {
@@ -47,6 +48,8 @@ class MetricsWriter {
   void write_run(const std::string& run_json);
   void write(const StepMetrics& metrics);
   void write(const EvalMetrics& metrics);
+  /// {"spectrum": {...}}. @param step  counted from 1: of the weights before its update
+  void write(const model::Spectrum& spectrum, int64_t step);
 
  private:
   void write_line(const std::string& line);

@@ -7,6 +7,7 @@
 #include "subring/backend/backend.hpp"
 #include "subring/core/arena.hpp"
 #include "subring/model/parameters.hpp"
+#include "subring/sync/weight_sync.hpp"
 #include "subring/train/options.hpp"
 
 namespace subring::train {
@@ -39,6 +40,8 @@ class Optimizer {
   std::vector<const Arena*> arenas() const { return {first_.get(), second_.get(), scratch_.get()}; }
   /// First and second moments, flat, in the order of the parameters.
   std::array<View, 2> moments() const { return {first_->contents(), second_->contents()}; }
+  /// The same for the replicas' synchronisation.
+  std::array<sync::MomentBuffer, 2> moment_buffers() const;
 
  private:
   Backend& backend_;

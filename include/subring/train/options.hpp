@@ -40,7 +40,8 @@ struct LrSchedulerOptions {
 
 /// Section `metrics`.
 struct MetricsOptions {
-  int64_t log_interval = 10;  ///< steps between progress lines where stderr is no terminal
+  int64_t log_interval = 10;     ///< steps between progress lines where stderr is no terminal
+  int64_t spectra_interval = 0;  ///< steps between spectra of Q, K and V (rank study); 0: never
 };
 
 }  // namespace subring::train

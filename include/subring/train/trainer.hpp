@@ -8,6 +8,7 @@
 #include "subring/config/config.hpp"
 #include "subring/data/loader.hpp"
 #include "subring/mesh/mesh.hpp"
+#include "subring/model/spectra.hpp"
 #include "subring/model/transformer.hpp"
 #include "subring/model/warm_start.hpp"
 #include "subring/sync/weight_sync.hpp"
@@ -72,12 +73,20 @@ class Trainer {
   void enter_phase(int64_t step);
   void start_compression(int64_t step);
   void unplug(int64_t step);
-  /// In the last steps of the warm start: second moments of K and V are collected.
+  /// In the last steps of the warm start: second moments of K and V are collected. In steps of the
+  /// rank study: those of attention's inputs.
   void observe_kv(int64_t step);
+  bool is_study_step(int64_t step) const;
+  /// Writes the spectra of the batch; neither its time nor its bytes are the step's.
+  void study_ranks(int64_t step);
   BatchResult forward_backward(int64_t step);
   StepSums check_finite(int64_t step, double loss_sum, double squared_norm);
-  void update(int64_t step, double grad_norm);
+  void update(int64_t step, double lr, double grad_norm);
+  /// Makes all replicas' weights the same, if they are not.
+  void settle_weights();
   void collect(StepMetrics& metrics, double seconds);
+  /// After work that counts in no step. An average that travelled meanwhile does count.
+  void put_back_counts(const wire::TrafficBytes& of_step);
   RunFacts facts();
   void run_steps();
 
@@ -90,6 +99,7 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<sync::WeightSync> sync_;
   std::unique_ptr<model::WarmStart> warm_start_;
+  std::unique_ptr<model::SpectraStudy> spectra_;
   std::unique_ptr<data::Loader> train_data_;
   std::unique_ptr<data::Loader> validation_data_;
   std::unique_ptr<MetricsWriter> metrics_;
@@ -99,7 +109,7 @@ class Trainer {
   std::vector<int32_t> tokens_;    // [n] of this rank's chunks
   std::vector<int32_t> labels_;    // [n]
   int64_t step_ = 0;               // the one under way, for messages
-  double evaluation_seconds_ = 0;  // of evaluations within a step (unplugging)
+  double evaluation_seconds_ = 0;  // of evaluations and studies within a step
   double peak_flops_ = 0;          // measured, summed over ranks
 };
 
