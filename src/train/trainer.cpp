@@ -185,8 +185,8 @@ void Trainer::unplug(int64_t step) {
 
 void Trainer::observe_kv(int64_t step) {
   const codec::CompressionOptions& compression = config_.compression;
-  const bool for_bases = warm_start_ != nullptr &&
-                         step >= compression.warmup_steps - compression.covariance_steps;
+  const bool for_bases =
+      warm_start_ != nullptr && step >= compression.warmup_steps - compression.covariance_steps;
   const bool for_study = is_study_step(step);
   if (!for_bases && !for_study) return;
   if (for_study) spectra_->begin(*stream_);
