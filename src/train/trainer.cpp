@@ -312,12 +312,12 @@ StepMetrics Trainer::train_step(int64_t step) {
 }
 
 void Trainer::collect(StepMetrics& metrics, double seconds) {
-  const wire::TrafficBytes sent = transport_.sent_bytes();
+  const wire::TrafficBytes sent = transport_.take();
   double sums[1 + wire::kNumTrafficKinds] = {transport_.take_wait_seconds()};
   for (size_t kind = 0; kind < sent.size(); ++kind)
     sums[1 + kind] = static_cast<double>(sent[kind]);
   wire::all_reduce_sum(mesh_.world, std::span<double>(sums), wire::TrafficKind::other);
-  transport_.reset();
+  put_back_counts({});
 
   metrics.step_seconds = seconds;
   metrics.wait_seconds = std::min(seconds, sums[0] / mesh_.world.size());
