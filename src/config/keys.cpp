@@ -290,6 +290,7 @@ void add_run(std::vector<Key>& keys) {
             {0, kMaxSteps},
             "steps",
             "between spectra of Q, K and V in metrics.jsonl (rank study); 0: never");
+  m.on_off("tensorboard", &Metrics::tensorboard, "TensorBoard event files beside metrics.jsonl");
 
   Section<BackendOptions> b(keys, "", [](Config& c) -> BackendOptions& { return c.backend; });
   b.choice("backend", &BackendOptions::backend, "what computes; auto: the best of this machine");

@@ -8,7 +8,33 @@ namespace subring::train {
 
 using nlohmann::ordered_json;
 
-MetricsWriter::MetricsWriter(const std::filesystem::path& run_directory)
+namespace {
+
+int64_t bytes_of(const StepMetrics& m, wire::TrafficKind kind) {
+  return m.bytes[static_cast<size_t>(kind)];
+}
+
+void write_events(report::EventFile& events, const StepMetrics& m) {
+  const auto sent = [&](wire::TrafficKind kind) { return static_cast<double>(bytes_of(m, kind)); };
+  const report::Scalar scalars[] = {
+      {"train/loss", m.loss},
+      {"train/lr", m.lr},
+      {"train/grad_norm", m.grad_norm},
+      {"speed/tokens_per_second", m.tokens_per_second()},
+      {"speed/step_seconds", m.step_seconds},
+      {"speed/wait_share", m.wait_seconds / m.step_seconds},
+      {"bytes/kv_forward", sent(wire::TrafficKind::kv_forward)},
+      {"bytes/kv_backward", sent(wire::TrafficKind::kv_backward)},
+      {"bytes/weights", sent(wire::TrafficKind::weights)},
+      {"bytes/other", sent(wire::TrafficKind::other)},
+      {"bytes/kv_uncompressed", static_cast<double>(m.kv_uncompressed_bytes)}};
+  events.write(m.step, scalars);
+}
+
+}  // namespace
+
+MetricsWriter::MetricsWriter(const std::filesystem::path& run_directory,
+                             const MetricsOptions& options)
     : path_(run_directory / "metrics.jsonl") {
   std::error_code error;
   std::filesystem::create_directories(run_directory, error);
@@ -23,6 +49,7 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& run_directory)
                 path_.string());
   file_.open(path_, std::ios::app);
   SUBRING_CHECK(file_.good(), ErrorKind::io, "{}: cannot be opened for writing", path_.string());
+  if (options.tensorboard) events_ = std::make_unique<report::EventFile>(run_directory);
 }
 
 void MetricsWriter::write_line(const std::string& line) {
@@ -35,7 +62,6 @@ void MetricsWriter::write_run(const std::string& run_json) {
 }
 
 void MetricsWriter::write(const StepMetrics& m) {
-  const auto bytes_of = [&](wire::TrafficKind kind) { return m.bytes[static_cast<size_t>(kind)]; };
   const ordered_json line = {{"step", m.step},
                              {"loss", m.loss},
                              {"lr", m.lr},
@@ -48,12 +74,13 @@ void MetricsWriter::write(const StepMetrics& m) {
                              {"model_flops_utilization", m.model_flops_utilization},
                              {"phase", m.phase},
                              {"bytes",
-                              {{"kv_forward", bytes_of(wire::TrafficKind::kv_forward)},
-                               {"kv_backward", bytes_of(wire::TrafficKind::kv_backward)},
-                               {"weights", bytes_of(wire::TrafficKind::weights)},
-                               {"other", bytes_of(wire::TrafficKind::other)},
+                              {{"kv_forward", bytes_of(m, wire::TrafficKind::kv_forward)},
+                               {"kv_backward", bytes_of(m, wire::TrafficKind::kv_backward)},
+                               {"weights", bytes_of(m, wire::TrafficKind::weights)},
+                               {"other", bytes_of(m, wire::TrafficKind::other)},
                                {"kv_uncompressed", m.kv_uncompressed_bytes}}}};
   write_line(line.dump());
+  if (events_ != nullptr) write_events(*events_, m);
 }
 
 void MetricsWriter::write(const EvalMetrics& m) {
@@ -63,6 +90,8 @@ void MetricsWriter::write(const EvalMetrics& m) {
                              {"kv_bytes", m.kv_bytes},
                              {"phase", m.phase}};
   write_line(line.dump());
+  const report::Scalar scalars[] = {{"eval/val_loss", m.val_loss}};
+  if (events_ != nullptr) events_->write(m.step, scalars);
 }
 
 void MetricsWriter::write(const model::Spectrum& s, int64_t step) {

@@ -105,7 +105,7 @@ Trainer::Trainer(const config::Config& config,
   transport_.reset();
   // Last: a run that cannot start leaves no trace.
   if (transport.rank() == 0 && !run_directory.empty()) {
-    metrics_ = std::make_unique<MetricsWriter>(run_directory);
+    metrics_ = std::make_unique<MetricsWriter>(run_directory, config.metrics);
   }
 }
 

@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "subring/model/spectra.hpp"
+#include "subring/report/event_file.hpp"
+#include "subring/train/options.hpp"
 #include "subring/wire/metered.hpp"
 
 namespace subring::train {
@@ -37,12 +40,13 @@ struct EvalMetrics {
   std::string_view phase;
 };
 
-/// Appends JSON lines to metrics.jsonl of a run's directory; every line is flushed at once.
+/// Appends JSON lines to metrics.jsonl of a run's directory, and with metrics.tensorboard scalars
+/// to an event file beside it (docs/report.md lists them). Every line is flushed at once.
 class MetricsWriter {
  public:
   /// @throws Error{config}  the directory holds a run already
   /// @throws Error{io}      it cannot be created or written
-  explicit MetricsWriter(const std::filesystem::path& run_directory);
+  MetricsWriter(const std::filesystem::path& run_directory, const MetricsOptions& options);
 
   /// @param run_json  a JSON object with version, config, mesh, host
   void write_run(const std::string& run_json);
@@ -56,6 +60,7 @@ class MetricsWriter {
 
   std::filesystem::path path_;
   std::ofstream file_;
+  std::unique_ptr<report::EventFile> events_;  // null without metrics.tensorboard
 };
 
 }  // namespace subring::train

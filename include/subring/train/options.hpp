@@ -42,6 +42,7 @@ struct LrSchedulerOptions {
 struct MetricsOptions {
   int64_t log_interval = 10;     ///< steps between progress lines where stderr is no terminal
   int64_t spectra_interval = 0;  ///< steps between spectra of Q, K and V (rank study); 0: never
+  bool tensorboard = false;      ///< TensorBoard event files beside metrics.jsonl
 };
 
 }  // namespace subring::train
