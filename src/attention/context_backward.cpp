@@ -11,6 +11,8 @@ struct ContextAttention::BackwardPass {
   uint64_t rounding_seed;
   Stream& stream;
 
+  TraceDetail detail(int key_chunk) const { return {.layer = layer.index, .chunk = key_chunk}; }
+
   /// Gradients of the block in k_, v_ from the queries of one owned chunk.
   void attend(int64_t query_index, int key_chunk, View d_k, View d_v, Write write) {
     const int query_chunk = self.owned()[static_cast<size_t>(query_index)];
@@ -45,6 +47,7 @@ struct ContextAttention::BackwardPass {
 
   /// This rank's share of a compressed block's gradient, into `share`.
   void share_of(int key_chunk, const codec::BlockTensors& share) {
+    const TraceSpan span(stream.trace(), "attend block backward", detail(key_chunk));
     const codec::BlockTensors tensors =
         self.load_compressed(layer.codec, layer.saved, key_chunk, stream);
     Write write = Write::overwrite;
@@ -63,6 +66,7 @@ struct ContextAttention::BackwardPass {
   }
 
   void contribute(const ring::RingExchange::Contribution& step) {
+    const TraceSpan span(stream.trace(), "add to gradient", detail(step.chunk));
     const auto chunk = static_cast<size_t>(step.chunk);
     const int64_t bytes = layer.codec.layout().block_bytes();
     const codec::BlockTensors sum = share(step.buffer);
@@ -83,6 +87,7 @@ struct ContextAttention::BackwardPass {
       const View d_k = self.chunk_rows(gradients.d_k, index);
       const View d_v = self.chunk_rows(gradients.d_v, index);
       if (self.shape_.local_form == LocalForm::exact) {
+        const TraceSpan span(stream.trace(), "attend own chunk backward", detail(chunk));
         self.load_exact(layer.inputs, index, stream);
         attend(index, chunk, d_k, d_v, Write::overwrite);
         self.rope_keys(chunk, RopeDirection::backward, d_k, stream);
@@ -156,6 +161,8 @@ void ContextAttention::encode_backward(const LayerAttention& layer,
                                        const AttentionGradients& gradients,
                                        int64_t index,
                                        Stream& stream) {
+  const int chunk = owned()[static_cast<size_t>(index)];
+  const TraceSpan span(stream.trace(), "encode backward", {.layer = layer.index, .chunk = chunk});
   const codec::BlockTensors gradient = home(layer.codec, index);
   layer.codec.encode_backward(chunk_rows(layer.inputs.k, index),
                               chunk_rows(layer.inputs.v, index),

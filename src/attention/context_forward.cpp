@@ -13,6 +13,8 @@ struct ContextAttention::ForwardPass {
   Stream& stream;
   int64_t num_reported = 0;
 
+  TraceDetail detail(int key_chunk) const { return {.layer = layer.index, .chunk = key_chunk}; }
+
   /// Folds the block in k_, v_ into the queries of one owned chunk.
   void attend(int64_t query_index, int key_chunk) {
     const int query_chunk = self.owned()[static_cast<size_t>(query_index)];
@@ -29,6 +31,7 @@ struct ContextAttention::ForwardPass {
 
   void attend_compressed(int key_chunk) {
     if (!self.read_compressed_here(key_chunk)) return;
+    const TraceSpan span(stream.trace(), "attend block", detail(key_chunk));
     self.load_compressed(layer.codec, layer.saved, key_chunk, stream);
     for (size_t i = 0; i < self.owned().size(); ++i) {
       if (self.reads_compressed(self.owned()[i], key_chunk)) {
@@ -41,6 +44,7 @@ struct ContextAttention::ForwardPass {
     for (size_t i = 0; i < self.owned().size(); ++i) {
       const int chunk = self.owned()[i];
       if (self.shape_.local_form == LocalForm::exact) {
+        const TraceSpan span(stream.trace(), "attend own chunk", detail(chunk));
         self.load_exact(layer.inputs, static_cast<int64_t>(i), stream);
         attend(static_cast<int64_t>(i), chunk);
       }
@@ -109,6 +113,7 @@ void ContextAttention::send_forward(const LayerAttention& layer,
   for (int64_t i = chunks.first; i < chunks.end(); ++i) {
     const int chunk = owned()[static_cast<size_t>(i)];
     if (!exchange.leaves(chunk) && !read_compressed_here(chunk)) continue;
+    const TraceSpan span(stream.trace(), "encode", {.layer = layer.index, .chunk = chunk});
     const View block = layer.saved.blocks[static_cast<size_t>(chunk)];
     layer.codec.encode(chunk_rows(layer.inputs.k, i),
                        chunk_rows(layer.inputs.v, i),

@@ -291,6 +291,9 @@ void add_run(std::vector<Key>& keys) {
             "steps",
             "between spectra of Q, K and V in metrics.jsonl (rank study); 0: never");
   m.on_off("tensorboard", &Metrics::tensorboard, "TensorBoard event files beside metrics.jsonl");
+  m.on_off(
+      "trace", &Metrics::trace, "writes trace.json, a timeline of the last steps of all ranks");
+  m.integer("trace_steps", &Metrics::trace_steps, {1, 1000}, "steps", "of the timeline");
 
   Section<BackendOptions> b(keys, "", [](Config& c) -> BackendOptions& { return c.backend; });
   b.choice("backend", &BackendOptions::backend, "what computes; auto: the best of this machine");

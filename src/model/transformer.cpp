@@ -205,6 +205,7 @@ void Transformer::enter_block(int64_t layer, ChunkRange chunks, Stream& stream) 
 }
 
 void Transformer::key_value_inputs(int64_t layer, ChunkRange chunks, Stream& stream) {
+  const TraceSpan span(stream.trace(), "norm, K and V", {.layer = layer});
   const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
   const View input = rows(activations_.layers[static_cast<size_t>(layer)].input, chunks);
   const BlockActivations block = block_rows(layer, chunks);
@@ -216,6 +217,7 @@ void Transformer::key_value_inputs(int64_t layer, ChunkRange chunks, Stream& str
 }
 
 void Transformer::query_inputs(int64_t layer, ChunkRange chunks, Stream& stream) {
+  const TraceSpan span(stream.trace(), "Q", {.layer = layer});
   const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
   const BlockActivations block = block_rows(layer, chunks);
   // 3. Projection to Q and its RoPE.
@@ -239,6 +241,7 @@ void Transformer::mlp_inputs(int64_t layer, ChunkRange chunks, Stream& stream) {
 }
 
 void Transformer::leave_block(int64_t layer, ChunkRange chunks, Stream& stream) {
+  const TraceSpan span(stream.trace(), "output, MLP", {.layer = layer});
   const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
   const bool last = layer + 1 == model_.num_hidden_layers;
   const View output =
@@ -267,6 +270,7 @@ double Transformer::head(std::span<const int32_t> labels,
                          float scale,
                          HeadWork work,
                          Stream& stream) {
+  const TraceSpan span(stream.trace(), "head, loss");
   const Activations& a = activations_;
   backend_.upload(std::as_bytes(labels), a.labels, stream);
   const int64_t num_tokens = a.tokens.shape[0];

@@ -45,6 +45,7 @@ void Transformer::backward(uint64_t rounding_seed, Stream& stream) {
 }
 
 void Transformer::leave_block_backward(int64_t layer, ChunkRange chunks, Stream& stream) {
+  const TraceSpan span(stream.trace(), "output, MLP backward", {.layer = layer});
   if (model_.activation_recomputation) {
     key_value_inputs(layer, chunks, stream);
     query_inputs(layer, chunks, stream);
@@ -94,6 +95,7 @@ void Transformer::attention_backward(int64_t layer, uint64_t rounding_seed, Stre
 }
 
 void Transformer::query_backward(int64_t layer, Stream& stream) {
+  const TraceSpan span(stream.trace(), "Q backward", {.layer = layer});
   const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
   const BlockActivations& block = activations_.layers[static_cast<size_t>(layer)].block;
   const Activations& a = activations_;
@@ -103,6 +105,7 @@ void Transformer::query_backward(int64_t layer, Stream& stream) {
 }
 
 void Transformer::deferred_weight_gradients(int64_t layer, Stream& stream) {
+  const TraceSpan span(stream.trace(), "weight gradients", {.layer = layer});
   const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
   const LayerActivations& saved = activations_.layers[static_cast<size_t>(layer)];
   const Activations& a = activations_;
@@ -113,6 +116,7 @@ void Transformer::deferred_weight_gradients(int64_t layer, Stream& stream) {
 }
 
 void Transformer::enter_block_backward(int64_t layer, ChunkRange chunks, Stream& stream) {
+  const TraceSpan span(stream.trace(), "norm, K and V backward", {.layer = layer});
   const LayerParameters& weights = parameters_.layers[static_cast<size_t>(layer)];
   const BlockActivations block = block_rows(layer, chunks);
   const Activations& a = activations_;

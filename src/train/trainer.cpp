@@ -9,6 +9,7 @@
 #include "subring/train/description.hpp"
 #include "subring/train/lr_schedule.hpp"
 #include "subring/train/peak_flops.hpp"
+#include "subring/train/trace_file.hpp"
 
 namespace subring::train {
 namespace {
@@ -21,10 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::span<float> host_floats(View view) {
-  return {view.f32(), static_cast<size_t>(view.num_elements())};
 }
 
 attention::ContextShape context_shape(const config::Config& config, const mesh::Mesh& mesh) {
@@ -48,15 +45,6 @@ attention::ContextShape context_shape(const config::Config& config, const mesh::
 
 }  // namespace
 
-Phase phase_of_step(const codec::CompressionOptions& compression, int64_t step) {
-  if (compression.codec == codec::Codec::none) return Phase::uncompressed;
-  if (step < compression.warmup_steps) return Phase::warm_start;
-  if (compression.unplug_at_step >= 0 && step >= compression.unplug_at_step) {
-    return Phase::unplugged;
-  }
-  return Phase::compressed;
-}
-
 Trainer::Trainer(const config::Config& config,
                  wire::Transport& transport,
                  const std::filesystem::path& run_directory)
@@ -65,6 +53,7 @@ Trainer::Trainer(const config::Config& config,
       mesh_(mesh::make_mesh(config.parallelism,
                             transport_,
                             std::chrono::duration<double>(config.wire.timeout_seconds))),
+      run_directory_(run_directory),
       progress_(transport.rank(), config.training.steps, config.metrics.log_interval) {
   const uint64_t seed = config.training.seed;
   train_data_ = std::make_unique<data::Loader>(config.data.train,
@@ -79,16 +68,19 @@ Trainer::Trainer(const config::Config& config,
   check_agreement(mesh_.world, config, train_data_->num_tokens());
   backend_ = make_backend(config.backend, transport.num_local_ranks());
   stream_ = backend_->make_stream();
+  if (config.metrics.trace && !run_directory.empty()) {
+    trace_ = std::make_unique<Trace>(config.metrics.trace_steps);
+    stream_->set_trace(trace_.get());
+    transport_.set_trace(trace_.get());
+  }
   transformer_ = std::make_unique<model::Transformer>(
       *backend_, config.model, config.compression, context_shape(config, mesh_), seed);
   transformer_->parameters().initialize(*backend_, derive_seed(seed, kWeightSeed), *stream_);
   optimizer_ = std::make_unique<Optimizer>(
       *backend_, config.optimizer, config.compression.basis_lr_factor, transformer_->parameters());
   stream_->synchronize();
-  sync_ = sync::make_weight_sync(config.weight_sync,
-                                 mesh_.world,
-                                 host_floats(transformer_->parameters().flat_values()),
-                                 static_cast<int>(optimizer_->moments().size()));
+  sync_ = sync::make_weight_sync(
+      config.weight_sync, mesh_.world, weights(), static_cast<int>(optimizer_->moments().size()));
   // Transfers proceed while this rank computes, and while it waits for another one.
   backend_->set_poll([this] { poll(); });
   transport_.set_idle([this] { poll(); });
@@ -136,83 +128,6 @@ void Trainer::read_chunks(const data::Loader& loader, int64_t index) {
   }
 }
 
-void Trainer::enter_phase(int64_t step) {
-  const Phase next = phase_of_step(config_.compression, step);
-  if (next == phase_) return;
-  settle_weights();
-  if (next == Phase::compressed) start_compression(step);
-  if (next == Phase::unplugged) unplug(step);
-  stream_->synchronize();
-  sync_->weights_rewritten(host_floats(transformer_->parameters().flat_values()));
-  phase_ = next;
-}
-
-void Trainer::start_compression(int64_t step) {
-  transformer_->set_kv_form(model::KvForm::subspace);
-  if (warm_start_ == nullptr) {
-    progress_.info(fmt::format("step {}: warm start ends, K and V travel by codec {}",
-                               step,
-                               to_string(config_.compression.codec)));
-    return;
-  }
-  const auto reports = warm_start_->finish(mesh_.world, transformer_->parameters(), *stream_);
-  warm_start_.reset();
-  progress_.info(fmt::format("step {}: warm start ends, K and V travel as coordinates", step));
-  for (const model::BasisReport& report : reports) {
-    progress_.info(fmt::format("  {}: basis holds {:.2f} % of the energy, stable rank {:.1f}",
-                               report.name,
-                               100 * report.captured_energy,
-                               report.stable_rank));
-  }
-}
-
-void Trainer::unplug(int64_t step) {
-  const auto report = [&](std::string_view what) {
-    if (validation_data_ == nullptr) return;
-    EvalMetrics eval = evaluate(step);
-    eval.phase = what;
-    if (metrics_ != nullptr) metrics_->write(eval);
-    progress_.eval(eval);
-  };
-  report("before_unplug");
-  // The other codecs have nothing to fold: their K and V are the plain ones, rounded or thinned.
-  if (config_.compression.codec == codec::Codec::subspace && !config_.compression.exact_local) {
-    model::fold_subspaces(*backend_, transformer_->parameters(), *stream_);
-  }
-  transformer_->set_kv_form(model::KvForm::plain);
-  report("after_unplug");
-}
-
-void Trainer::observe_kv(int64_t step) {
-  const codec::CompressionOptions& compression = config_.compression;
-  const bool for_bases =
-      warm_start_ != nullptr && step >= compression.warmup_steps - compression.covariance_steps;
-  const bool for_study = is_study_step(step);
-  if (!for_bases && !for_study) return;
-  if (for_study) spectra_->begin(*stream_);
-  transformer_->set_kv_observer([=, this](int64_t layer, ConstView x, ConstView k, ConstView v) {
-    if (for_bases) warm_start_->accumulate(layer, k, v, *stream_);
-    if (for_study) spectra_->accumulate(layer, x, *stream_);
-  });
-}
-
-bool Trainer::is_study_step(int64_t step) const {
-  return spectra_ != nullptr && (step + 1) % config_.metrics.spectra_interval == 0;
-}
-
-void Trainer::study_ranks(int64_t step) {
-  const auto start = Clock::now();
-  const wire::TrafficBytes of_step = transport_.take();
-  const double waited = transport_.take_wait_seconds();
-  for (const model::Spectrum& spectrum : spectra_->finish(mesh_.world, *stream_)) {
-    if (metrics_ != nullptr) metrics_->write(spectrum, step + 1);
-  }
-  put_back_counts(of_step);
-  transport_.take_wait_seconds();
-  transport_.add_wait_seconds(waited);
-  evaluation_seconds_ += seconds_since(start);
-}
-
 Trainer::BatchResult Trainer::forward_backward(int64_t step) {
   observe_kv(step);
   const int64_t batch = config_.data.batch_size;
@@ -257,14 +172,20 @@ Trainer::StepSums Trainer::check_finite(int64_t step, double loss_sum, double sq
   return {.loss_sum = sums[0], .squared_norms = sums[2]};
 }
 
+std::span<float> Trainer::weights() {
+  const View values = transformer_->parameters().flat_values();
+  return {values.f32(), static_cast<size_t>(values.num_elements())};
+}
+
 void Trainer::settle_weights() {
   const auto moments = optimizer_->moment_buffers();
-  if (sync_->settle(host_floats(transformer_->parameters().flat_values()), moments)) {
+  if (sync_->settle(weights(), moments)) {
     optimizer_->retract_bases(*stream_);
   }
 }
 
 void Trainer::update(int64_t step, double lr, double grad_norm) {
+  const TraceSpan span(trace_.get(), "update");
   const double max_norm = config_.training.max_norm;
   const double scale = max_norm > 0 && grad_norm > max_norm ? max_norm / grad_norm : 1;
   optimizer_->step(
@@ -276,8 +197,7 @@ void Trainer::update(int64_t step, double lr, double grad_norm) {
   const auto moments = optimizer_->moment_buffers();
   if (step + 1 == config_.training.steps) {
     settle_weights();
-  } else if (sync_->synchronize(
-                 step + 1, host_floats(transformer_->parameters().flat_values()), moments)) {
+  } else if (sync_->synchronize(step + 1, weights(), moments)) {
     optimizer_->retract_bases(*stream_);
   }
 }
@@ -286,6 +206,8 @@ StepMetrics Trainer::train_step(int64_t step) {
   transport_.take_wait_seconds();
   step_ = step;
   evaluation_seconds_ = 0;
+  if (trace_ != nullptr) trace_->begin_step();
+  const TraceSpan span(trace_.get(), "step");
   const auto start = Clock::now();
   enter_phase(step);
   if (config_.weight_sync.rotate_chunks) assign_chunks(step);
@@ -293,7 +215,10 @@ StepMetrics Trainer::train_step(int64_t step) {
   const BatchResult batch = forward_backward(step);
   if (is_study_step(step)) study_ranks(step);
   const View gradients = transformer_->parameters().flat_gradients();
-  sync_->reduce_gradients(host_floats(gradients));
+  {
+    const TraceSpan exchange(trace_.get(), "gradients of weights");
+    sync_->reduce_gradients({gradients.f32(), static_cast<size_t>(gradients.num_elements())});
+  }
   optimizer_->project_gradients(*stream_);
   const double squared_norm = backend_->squared_norm(gradients, *stream_);
   const StepSums sums = check_finite(step, batch.loss_sum, squared_norm);
@@ -345,6 +270,7 @@ void Trainer::put_back_counts(const wire::TrafficBytes& of_step) {
 }
 
 EvalMetrics Trainer::evaluate(int64_t step) {
+  const TraceSpan span(trace_.get(), "evaluation");
   const auto start = Clock::now();
   const wire::TrafficBytes of_step = transport_.take();
   const int64_t num_sequences = std::min(config_.training.eval_batches * config_.data.batch_size,
@@ -419,6 +345,10 @@ void Trainer::run_steps() {
   transport_.reset();
   if (metrics_ != nullptr) metrics_->write_run(run_json(facts()));
   const int64_t steps = config_.training.steps;
+  if (trace_ != nullptr) {
+    wire::barrier(mesh_.world);
+    trace_->set_epoch();
+  }
   for (int64_t step = 0; step < steps; ++step) {
     const StepMetrics metrics = train_step(step);
     const bool last = metrics.step == steps;
@@ -432,6 +362,7 @@ void Trainer::run_steps() {
       progress_.eval(eval);
     }
   }
+  if (trace_ != nullptr) write_trace(mesh_.world, *trace_, run_directory_ / "trace.json");
   progress_.info(fmt::format("done; peak resident memory of this process {:.0f} MiB",
                              static_cast<double>(peak_resident_bytes()) / (1 << 20)));
 }

@@ -10,6 +10,7 @@ namespace {
 constexpr int kReduceTag = kFirstCollectiveTag;
 constexpr int kBroadcastTag = kFirstCollectiveTag + 1;
 constexpr int kBarrierTag = kFirstCollectiveTag + 2;
+constexpr int kGatherTag = kFirstCollectiveTag + 3;
 // Large enough to hide latencies of 20 ms at 1 Gbps (2.5 MB in flight), small enough as scratch.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
@@ -174,6 +175,27 @@ void broadcast(const Group& group, int root, std::span<std::byte> bytes, Traffic
     outgoing[p % 2] = start_send(group, next, piece_of(bytes, p, kPieceBytes));
   }
   for (Pending& send : outgoing) send.wait();
+}
+
+std::vector<std::string> gather_to_first(const Group& group,
+                                         std::string_view text,
+                                         TrafficKind kind) {
+  const auto envelope = [&](int index) {
+    return Envelope{group.ranks[static_cast<size_t>(index)], kGatherTag, kind, "gathered text"};
+  };
+  uint64_t length = text.size();
+  if (group.index > 0) {
+    start_send(group, envelope(0), std::as_bytes(std::span(&length, 1))).wait();
+    start_send(group, envelope(0), std::as_bytes(std::span(text))).wait();
+    return {};
+  }
+  std::vector<std::string> texts{std::string(text)};
+  for (int i = 1; i < group.size(); ++i) {
+    start_receive(group, envelope(i), std::as_writable_bytes(std::span(&length, 1))).wait();
+    std::string& other = texts.emplace_back(length, '\0');
+    start_receive(group, envelope(i), std::as_writable_bytes(std::span(other))).wait();
+  }
+  return texts;
 }
 
 void barrier(const Group& group) {

@@ -17,6 +17,7 @@ void wait(Transfer& transfer,
   const microseconds patience = others_proceed ? Transport::kIdleInterval : kPatience;
   if (transfer.test()) return;
   const Clock::time_point start = Clock::now();
+  const TraceSpan span(transport.trace(), envelope.what, {.peer = envelope.peer}, TraceTrack::wait);
   while (true) {
     const auto left = std::chrono::duration_cast<microseconds>(timeout - (Clock::now() - start));
     if (transfer.wait_for(std::clamp(left, microseconds::zero(), patience))) break;

@@ -157,6 +157,19 @@ void broadcast_from_each(Transport& inner) {
   }
 }
 
+/// Texts of different lengths, an empty one among them.
+void gather_texts(Transport& transport) {
+  const Group group = world_of(transport);
+  const auto text_of = [](int index) {
+    return std::string(static_cast<size_t>(1000 * index), static_cast<char>('a' + index));
+  };
+  const auto texts = gather_to_first(group, text_of(group.index), TrafficKind::other);
+  expect(texts.size() == static_cast<size_t>(group.index == 0 ? group.size() : 0), "all texts");
+  for (size_t i = 0; i < texts.size(); ++i) {
+    expect(texts[i] == text_of(static_cast<int>(i)), "texts in order");
+  }
+}
+
 /// No rank leaves a barrier before the last has come.
 void barrier_holds(Transport& transport) {
   const Group group = world_of(transport);
@@ -287,6 +300,7 @@ const std::vector<TransportBody>& good_bodies() {
       {"all-reduce of doubles", reduce_sums<double>},
       {"all-reduce to the same bits", reduce_same_bits},
       {"broadcast from each rank", broadcast_from_each},
+      {"texts gathered", gather_texts},
       {"barrier", barrier_holds},
       {"disjoint groups", disjoint_groups},
   };

@@ -8,6 +8,7 @@
 
 #include "subring/backend/options.hpp"
 #include "subring/backend/shapes.hpp"
+#include "subring/core/trace.hpp"
 #include "subring/core/view.hpp"
 
 namespace subring {
@@ -18,6 +19,13 @@ class Stream {
   virtual ~Stream() = default;
   /// Returns when all queued work has ended. @throws Error{backend}
   virtual void synchronize() = 0;
+
+  /// Where what this stream does is to be recorded; nullptr: nowhere.
+  void set_trace(Trace* trace) { trace_ = trace; }
+  Trace* trace() const { return trace_; }
+
+ private:
+  Trace* trace_ = nullptr;
 };
 
 /// The narrow interface between subring and a device: memory, streams and operations.

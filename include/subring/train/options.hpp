@@ -43,6 +43,8 @@ struct MetricsOptions {
   int64_t log_interval = 10;     ///< steps between progress lines where stderr is no terminal
   int64_t spectra_interval = 0;  ///< steps between spectra of Q, K and V (rank study); 0: never
   bool tensorboard = false;      ///< TensorBoard event files beside metrics.jsonl
+  bool trace = false;            ///< writes trace.json, a timeline of the last steps of all ranks
+  int64_t trace_steps = 3;       ///< steps of that timeline
 };
 
 }  // namespace subring::train

@@ -82,6 +82,8 @@ class Trainer {
   BatchResult forward_backward(int64_t step);
   StepSums check_finite(int64_t step, double loss_sum, double squared_norm);
   void update(int64_t step, double lr, double grad_norm);
+  /// All weights, as the host sees them.
+  std::span<float> weights();
   /// Makes all replicas' weights the same, if they are not.
   void settle_weights();
   void collect(StepMetrics& metrics, double seconds);
@@ -93,6 +95,7 @@ class Trainer {
   config::Config config_;
   wire::MeteredTransport transport_;
   mesh::Mesh mesh_;
+  std::unique_ptr<Trace> trace_;  // metrics.trace; outlives all transfers
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<model::Transformer> transformer_;
@@ -103,6 +106,7 @@ class Trainer {
   std::unique_ptr<data::Loader> train_data_;
   std::unique_ptr<data::Loader> validation_data_;
   std::unique_ptr<MetricsWriter> metrics_;
+  std::filesystem::path run_directory_;
   Progress progress_;
   Phase phase_ = Phase::uncompressed;
   ring::ChunkMap chunks_;

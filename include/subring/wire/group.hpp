@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "subring/wire/transport.hpp"
@@ -37,6 +39,12 @@ void all_reduce_sum(const Group& group, std::span<double> values, TrafficKind ki
 /// pieces, so that it takes little longer than one hop. Every member but the last of the chain
 /// sends bytes.size() bytes.
 void broadcast(const Group& group, int root, std::span<std::byte> bytes, TrafficKind kind);
+
+/// Every member's `text` in order of index, on the first member; empty on the others. Straight to
+/// the first, one after the other: for what is seldom and small.
+std::vector<std::string> gather_to_first(const Group& group,
+                                         std::string_view text,
+                                         TrafficKind kind);
 
 /// Returns when every rank of the group has called it. Sends no payload (dissemination: log2 m
 /// rounds).

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "subring/core/error.hpp"
+#include "subring/core/trace.hpp"
 
 namespace subring::wire {
 
@@ -69,8 +70,14 @@ class Transport {
   const std::function<void()>& idle() const { return idle_; }
   static constexpr std::chrono::microseconds kIdleInterval{500};
 
+  /// Where transfers (MeteredTransport) and waits on this endpoint object are to be recorded;
+  /// nullptr: nowhere. Transfers must end while `trace` lives.
+  void set_trace(Trace* trace) { trace_ = trace; }
+  Trace* trace() const { return trace_; }
+
  private:
   std::function<void()> idle_;
+  Trace* trace_ = nullptr;
   double wait_seconds_ = 0.0;
 };
 
