@@ -9,7 +9,7 @@ packages=(
   libdnnl-dev libopenblas-dev libhwy-dev libeigen3-dev
   libopenmpi-dev openmpi-bin openssh-client
   libyaml-cpp-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
-  libsentencepiece-dev catch2
+  libsentencepiece-dev libjs-chart.js catch2
 )
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -3,35 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
-
-#include "subring/core/error.hpp"
 
 namespace subring::report {
 namespace {
-
-using nlohmann::json;
-
-struct StepLine {
-  double loss, tokens_per_second, step_seconds, wait_seconds;
-  std::string phase;
-  int64_t kv_bytes, kv_uncompressed_bytes;
-};
-
-StepLine parse_step(const json& line) {
-  const json& bytes = line.at("bytes");
-  return {
-      .loss = line.at("loss"),
-      .tokens_per_second = line.at("tokens_per_second"),
-      .step_seconds = line.at("step_seconds"),
-      .wait_seconds = line.at("wait_seconds"),
-      .phase = line.at("phase"),
-      .kv_bytes = bytes.at("kv_forward").get<int64_t>() + bytes.at("kv_backward").get<int64_t>(),
-      .kv_uncompressed_bytes = bytes.at("kv_uncompressed")};
-}
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -39,73 +14,57 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-void add_up(RunSummary& summary, const std::vector<StepLine>& steps) {
-  const size_t tail = std::max<size_t>(steps.size() / 10, 1);
-  double step_seconds = 0, wait_seconds = 0;
-  std::vector<double> rates;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const StepLine& step = steps[i];
-    if (i + tail >= steps.size()) summary.train_loss += step.loss / static_cast<double>(tail);
-    rates.push_back(step.tokens_per_second);
-    step_seconds += step.step_seconds;
-    wait_seconds += step.wait_seconds;
-    summary.kv_bytes += step.kv_bytes;
-    summary.kv_uncompressed_bytes += step.kv_uncompressed_bytes;
-    if (step.phase == steps.back().phase) {
-      summary.phase_kv_bytes += step.kv_bytes;
-      summary.phase_kv_uncompressed_bytes += step.kv_uncompressed_bytes;
-    }
-  }
-  summary.tokens_per_second = median(std::move(rates));
-  summary.wait_share = step_seconds > 0 ? wait_seconds / step_seconds : 0;
+double share_saved(const StepBytes& bytes) {
+  if (bytes.kv_uncompressed == 0) return 0;
+  return 1 - static_cast<double>(bytes.kv()) / static_cast<double>(bytes.kv_uncompressed);
 }
 
-double share_saved(int64_t sent, int64_t uncompressed) {
-  return uncompressed > 0 ? 1 - static_cast<double>(sent) / static_cast<double>(uncompressed) : 0;
+StepBytes bytes_of_phase(const RunLog& run, std::string_view phase, int64_t& num_steps) {
+  StepBytes bytes;
+  num_steps = 0;
+  for (const StepRecord& step : run.steps) {
+    if (step.phase != phase) continue;
+    bytes += step.bytes;
+    ++num_steps;
+  }
+  return bytes;
 }
 
 }  // namespace
 
-double RunSummary::saved() const { return share_saved(kv_bytes, kv_uncompressed_bytes); }
+double RunSummary::saved() const { return share_saved(bytes); }
 
-double RunSummary::saved_in_last_phase() const {
-  return share_saved(phase_kv_bytes, phase_kv_uncompressed_bytes);
-}
+double RunSummary::saved_in_last_phase() const { return share_saved(last_phase); }
 
-RunSummary summarize_run(const std::filesystem::path& run_directory) {
-  const std::filesystem::path path = run_directory / "metrics.jsonl";
-  std::ifstream file(path);
-  SUBRING_CHECK(file.good(),
-                ErrorKind::data,
-                "{}: cannot be read; a run's directory holds that file",
-                path.string());
+RunSummary summarize(const RunLog& run) {
+  const std::vector<StepRecord>& steps = run.steps;
   RunSummary summary;
-  summary.name = std::filesystem::absolute(run_directory).lexically_normal().filename().string();
-  if (summary.name.empty()) summary.name = run_directory.parent_path().filename().string();
-  summary.val_loss = std::numeric_limits<double>::quiet_NaN();
-  std::vector<StepLine> steps;
-  std::string text;
-  for (int64_t number = 1; std::getline(file, text); ++number) {
-    try {
-      const json line = json::parse(text);
-      if (line.contains("run")) {
-        summary.codec = line.at("run").at("config").at("compression").at("codec");
-      } else if (line.contains("val_loss")) {
-        summary.val_loss = line.at("val_loss");
-      } else if (line.contains("spectrum")) {
-        continue;  // of the rank study
-      } else {
-        steps.push_back(parse_step(line));
-        summary.steps = line.at("step");
-      }
-    } catch (const json::exception& e) {
-      throw Error(ErrorKind::data,
-                  fmt::format("not a line of metrics ({})", e.what()),
-                  fmt::format("{}:{}", path.string(), number));
-    }
+  summary.name = run.name;
+  const auto codec = run.settings.find("compression.codec");
+  if (codec != run.settings.end()) summary.codec = codec->second;
+  summary.steps = steps.back().step;
+  summary.val_loss =
+      run.evals.empty() ? std::numeric_limits<double>::quiet_NaN() : run.evals.back().val_loss;
+  const size_t tail = std::max<size_t>(steps.size() / 10, 1);
+  double step_seconds = 0, wait_seconds = 0;
+  std::vector<double> rates;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const StepRecord& step = steps[i];
+    if (i + tail >= steps.size()) summary.train_loss += step.loss / static_cast<double>(tail);
+    rates.push_back(step.tokens_per_second);
+    step_seconds += step.step_seconds;
+    wait_seconds += step.wait_seconds;
+    summary.bytes += step.bytes;
   }
-  SUBRING_CHECK(!steps.empty(), ErrorKind::data, "{}: holds no training step", path.string());
-  add_up(summary, steps);
+  summary.tokens_per_second = median(std::move(rates));
+  summary.wait_share = step_seconds > 0 ? wait_seconds / step_seconds : 0;
+  int64_t last_steps = 0, compressed_steps = 0;
+  summary.last_phase = bytes_of_phase(run, steps.back().phase, last_steps);
+  const StepBytes compressed = bytes_of_phase(run, "compressed", compressed_steps);
+  summary.compressed_step_bytes =
+      compressed_steps > 0
+          ? static_cast<double>(compressed.kv()) / static_cast<double>(compressed_steps)
+          : static_cast<double>(summary.last_phase.kv()) / static_cast<double>(last_steps);
   return summary;
 }
 
@@ -135,7 +94,7 @@ std::string summary_table(const std::vector<RunSummary>& runs) {
         run.steps,
         run.val_loss,
         run.val_loss - runs.front().val_loss,
-        static_cast<double>(run.kv_bytes) / 1e6,
+        static_cast<double>(run.bytes.kv()) / 1e6,
         100 * run.saved(),
         100 * run.saved_in_last_phase(),
         run.tokens_per_second,
