@@ -39,15 +39,18 @@ class SubspaceProjection final : public Projection {
 
   void angles_backward(ConstView mean, ConstView d_theta, View d_mean, Stream& stream) override {
     if (!rotates_) return;
-    backend_.axpby(1, d_theta, 1, parameters_.d_angle_bias, stream);
+    const bool learned = !parameters_.d_angle_bias.empty();
+    if (learned) backend_.axpby(1, d_theta, 1, parameters_.d_angle_bias, stream);
     if (mean.empty()) return;
-    backend_.matmul(d_theta,
-                    Transpose::yes,
-                    mean,
-                    Transpose::no,
-                    parameters_.d_angle_weight,
-                    Write::accumulate,
-                    stream);
+    if (learned) {
+      backend_.matmul(d_theta,
+                      Transpose::yes,
+                      mean,
+                      Transpose::no,
+                      parameters_.d_angle_weight,
+                      Write::accumulate,
+                      stream);
+    }
     backend_.matmul(d_theta,
                     Transpose::no,
                     parameters_.angle_weight,

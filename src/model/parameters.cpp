@@ -1,6 +1,7 @@
 #include "subring/model/parameters.hpp"
 
 #include <cmath>
+#include <numbers>
 
 #include "subring/core/random.hpp"
 
@@ -15,12 +16,29 @@ uint64_t hash_of(std::string_view name) {
   return hash;
 }
 
+constexpr const char* kAngleWeight = ".angle_weight";
+constexpr const char* kAngleBias = ".angle_bias";
+
+/// Standard deviation of a parameter's first values. Frozen angle heads, those of a random
+/// rotation, spread the angles of chunks over the circle.
+double initial_deviation(const Parameter& parameter, const ModelOptions& model) {
+  const std::string& name = parameter.name;
+  if (name.ends_with(kAngleBias)) return std::numbers::pi;
+  if (name.ends_with(kAngleWeight)) {
+    return std::numbers::pi / std::sqrt(static_cast<double>(model.hidden_size));
+  }
+  const bool writes_residual =
+      name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight");
+  const auto num_layers = static_cast<double>(model.num_hidden_layers);
+  return writes_residual ? 0.02 / std::sqrt(2 * num_layers) : 0.02;
+}
+
 }  // namespace
 
 ParameterSet::ParameterSet(Backend& backend,
                            const ModelOptions& model,
                            const codec::CompressionOptions& compression)
-    : num_layers_(model.num_hidden_layers) {
+    : model_(model) {
   const auto layout = [&] {
     list_.clear();
     layers.clear();
@@ -61,13 +79,16 @@ codec::SubspaceParameters ParameterSet::add_subspace(const std::string& prefix,
   if (compression.learned_basis) subspace.d_basis = basis.gradient;
   if (compression.rotation.kind == codec::RotationKind::none) return subspace;
   const int64_t k = compression.rotation.generators;
-  const WeightPair weight =
-      add(prefix + ".angle_weight", ParameterRole::angle, {k, model.hidden_size});
-  const WeightPair bias = add(prefix + ".angle_bias", ParameterRole::angle, {1, k});
+  const bool learned = compression.rotation.kind != codec::RotationKind::random;
+  const ParameterRole head_role = learned ? ParameterRole::angle : ParameterRole::frozen;
+  const WeightPair weight = add(prefix + kAngleWeight, head_role, {k, model.hidden_size});
+  const WeightPair bias = add(prefix + kAngleBias, head_role, {1, k});
   subspace.angle_weight = weight.value;
-  subspace.d_angle_weight = weight.gradient;
   subspace.angle_bias = bias.value;
-  subspace.d_angle_bias = bias.gradient;
+  if (learned) {
+    subspace.d_angle_weight = weight.gradient;
+    subspace.d_angle_bias = bias.gradient;
+  }
   return subspace;
 }
 
@@ -128,10 +149,7 @@ void ParameterSet::initialize(Backend& backend, uint64_t seed, Stream& stream) {
       backend.fill(parameter.value, 1, stream);
       continue;
     }
-    const bool writes_residual =
-        parameter.name.ends_with("o_proj.weight") || parameter.name.ends_with("down_proj.weight");
-    const double deviation =
-        writes_residual ? 0.02 / std::sqrt(2.0 * static_cast<double>(num_layers_)) : 0.02;
+    const double deviation = initial_deviation(parameter, model_);
     Random random(derive_seed(seed, hash_of(parameter.name)));
     host.resize(static_cast<size_t>(parameter.value.num_elements()));
     for (float& x : host) x = static_cast<float>(deviation * random.normal());

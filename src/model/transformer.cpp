@@ -12,6 +12,14 @@ namespace {
 
 constexpr uint64_t kPlaneSeed = 0x706c616e65;  // "plane": apart from the streams of the weights
 
+RotationFunction function_of(codec::RotationKind kind) {
+  switch (kind) {
+    case codec::RotationKind::taylor2: return RotationFunction::taylor2;
+    case codec::RotationKind::expm: return RotationFunction::expm;
+    default: return RotationFunction::exact;
+  }
+}
+
 /// The generators' planes in backend memory; the same for K and V of all layers.
 RotationPlanes upload_planes(Backend& backend,
                              const codec::PlanePairing& pairing,
@@ -27,11 +35,7 @@ RotationPlanes upload_planes(Backend& backend,
     backend.upload(std::as_bytes(std::span(pairing.sign)), sign, stream);
     backend.upload(std::as_bytes(std::span(pairing.generator)), generator, stream);
   }
-  return {.function = kind == codec::RotationKind::taylor2 ? RotationFunction::taylor2
-                                                           : RotationFunction::exact,
-          .partner = partner,
-          .sign = sign,
-          .generator = generator};
+  return {.function = function_of(kind), .partner = partner, .sign = sign, .generator = generator};
 }
 
 }  // namespace

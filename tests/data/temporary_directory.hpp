@@ -1,7 +1,5 @@
 #pragma once
 
-#include <stdlib.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -11,30 +9,11 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace subring::data {
 
-/// A directory of one test, removed at its end.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "subring-XXXXXX").string();
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-
-  std::string operator/(std::string_view name) const { return (path_ / name).string(); }
-  const std::filesystem::path& path() const { return path_; }
-
-  /// Makes a file and returns its path.
-  std::string file(std::string_view name, std::string_view content) const {
-    std::ofstream(path_ / name, std::ios::binary) << content;
-    return *this / name;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+using test::TemporaryDirectory;
 
 /// Matches a message with `part` in it; Catch2 3 renamed the matcher.
 inline auto contains(const std::string& part) {

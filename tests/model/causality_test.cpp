@@ -28,8 +28,11 @@ int64_t first_change(const ModelCase& test, int64_t position, int num_ranks) {
 TEST_CASE("changing a token changes nothing before it") {
   ModelCase test;
   test.assignment = GENERATE(Assignment::contiguous, Assignment::zigzag);
-  const auto kind =
-      GENERATE(codec::RotationKind::none, codec::RotationKind::taylor2, codec::RotationKind::exact);
+  const auto kind = GENERATE(codec::RotationKind::none,
+                             codec::RotationKind::taylor2,
+                             codec::RotationKind::exact,
+                             codec::RotationKind::expm,
+                             codec::RotationKind::random);
   test.compression.rotation.kind = kind;
   test.compression.wire_dtype = GENERATE(FrameFormat::fp32, FrameFormat::int4);
   SECTION("codec none") {

@@ -1,13 +1,13 @@
 #include "subring/report/event_file.hpp"
 
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <vector>
 
 #include "subring/core/error.hpp"
 #include "support/catch.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace subring;
 using namespace subring::report;
@@ -61,10 +61,8 @@ TEST_CASE("a record is framed as TensorFlow frames it") {
 }
 
 TEST_CASE("an event file holds a version, then scalars by step") {
-  const auto directory = std::filesystem::temp_directory_path() / "subring_event_file_test";
-  std::filesystem::remove_all(directory);
-  std::filesystem::create_directories(directory);
-  EventFile file(directory);
+  const test::TemporaryDirectory directory;
+  EventFile file(directory.path());
   CHECK(file.path().filename().string().find("events.out.tfevents.") == 0);
   const Scalar scalars[] = {{"train/loss", 1.5}, {"lr", 0.25}};
   file.write(300, scalars);
@@ -80,7 +78,6 @@ TEST_CASE("an event file holds a version, then scalars by step") {
   CHECK(events[1].substr(9) == "\x10\xAC\x02\x2A\x1E"s +
                                    "\x0A\x11\x0A\x0Atrain/loss\x15\0\0\xC0\x3F"s +
                                    "\x0A\x09\x0A\x02lr\x15\0\0\x80\x3E"s);
-  std::filesystem::remove_all(directory);
 }
 
 TEST_CASE("an event file that cannot be created is named") {

@@ -1,5 +1,9 @@
 // The model depends on the chunks, not on the ranks: one process with C chunks = m ranks.
 
+#include <algorithm>
+
+#include "subring/train/trainer.hpp"
+#include "subring/wire/local.hpp"
 #include "support/catch.hpp"
 #include "train/tiny_run.hpp"
 
@@ -18,6 +22,21 @@ void require_equal(const RunResult& result, const RunResult& expected) {
   }
   CHECK(relative_distance(result.gradients, expected.gradients) < 1e-4);
   CHECK(relative_distance(result.weights, expected.weights) < 1e-4);
+}
+
+/// Weights and biases of all angle heads after `steps` steps on one rank.
+std::vector<float> angle_heads_after(const config::Config& config, int64_t steps) {
+  std::vector<float> heads;
+  wire::run_local_ranks(1, [&](wire::Transport& transport) {
+    train::Trainer trainer(config, transport, {});
+    for (int64_t step = 0; step < steps; ++step) trainer.train_step(step);
+    for (const model::Parameter& parameter : trainer.transformer().parameters().list()) {
+      if (parameter.name.find(".angle_") == std::string::npos) continue;
+      const float* values = parameter.value.f32();
+      heads.insert(heads.end(), values, values + parameter.value.num_elements());
+    }
+  });
+  return heads;
 }
 
 }  // namespace
@@ -48,6 +67,9 @@ TEST_CASE("losses, gradients and weights do not depend on the number of ranks") 
     config.compression.rotation.kind = codec::RotationKind::none;
     config.model.activation_recomputation = true;
   }
+  SECTION("subspace, random rotation") {
+    config.compression.rotation.kind = codec::RotationKind::random;
+  }
   SECTION("subspace without warm start, chunks that move") {
     config.compression.warmup_steps = 0;
     config.compression.covariance_steps = 0;
@@ -61,6 +83,31 @@ TEST_CASE("losses, gradients and weights do not depend on the number of ranks") 
     CAPTURE(num_ranks);
     require_equal(run_steps(config, num_ranks, 10), expected);
   }
+}
+
+TEST_CASE("rotation expm trains as exact does") {
+  const TinyData data;
+  config::Config config = tiny_config(data);
+  config.compression.rotation.generators = 2;
+  const RunResult expected = run_steps(config, 2, 8);
+  config.compression.rotation.kind = codec::RotationKind::expm;
+  require_equal(run_steps(config, 2, 8), expected);
+}
+
+TEST_CASE(
+    "a random rotation turns by other angles than a learned one, which it leaves as they are") {
+  const TinyData data;
+  config::Config config = tiny_config(data);
+  config.compression.warmup_steps = 2;
+  config.compression.rotation.kind = codec::RotationKind::none;
+  const RunResult fixed = run_steps(config, 2, 4);
+  config.compression.rotation.kind = codec::RotationKind::random;
+  const RunResult random = run_steps(config, 2, 4);
+  CHECK(random.steps[1].loss == fixed.steps[1].loss);
+  CHECK(random.steps[2].loss != fixed.steps[2].loss);
+  const std::vector<float> before = angle_heads_after(config, 0);
+  CHECK(*std::max_element(before.begin(), before.end()) > 1);
+  CHECK(angle_heads_after(config, 4) == before);
 }
 
 TEST_CASE("losses do not depend on data-parallel replicas") {

@@ -5,17 +5,13 @@
 
 #include "subring/core/error.hpp"
 #include "support/catch.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace subring;
 using namespace subring::train;
+using subring::test::TemporaryDirectory;
 
 namespace {
-
-std::filesystem::path fresh_directory() {
-  const auto directory = std::filesystem::temp_directory_path() / "subring_metrics_test";
-  std::filesystem::remove_all(directory);
-  return directory;
-}
 
 /// Content of the only event file in `directory`; "" when there is none.
 std::string read_events(const std::filesystem::path& directory) {
@@ -34,7 +30,8 @@ std::string read_events(const std::filesystem::path& directory) {
 }  // namespace
 
 TEST_CASE("event files are written beside metrics.jsonl where they are asked for") {
-  const auto directory = fresh_directory();
+  const TemporaryDirectory temporary;
+  const std::filesystem::path directory = temporary / "run";
   const bool asked_for = GENERATE(false, true);
   MetricsWriter writer(directory, {.tensorboard = asked_for});
   writer.write(StepMetrics{.step = 7, .loss = 1.5, .step_seconds = 2, .phase = "compressed"});
@@ -56,11 +53,11 @@ TEST_CASE("event files are written beside metrics.jsonl where they are asked for
     CAPTURE(tag);
     CHECK((events.find(tag) != std::string::npos) == asked_for);
   }
-  std::filesystem::remove_all(directory);
 }
 
 TEST_CASE("a directory that holds a run is refused") {
-  const auto directory = fresh_directory();
+  const TemporaryDirectory temporary;
+  const std::filesystem::path directory = temporary / "run";
   const MetricsWriter first(directory, {});
   try {
     MetricsWriter second(directory, {.tensorboard = true});
@@ -70,5 +67,4 @@ TEST_CASE("a directory that holds a run is refused") {
     CHECK(std::string(error.what()).find("metrics.jsonl exists") != std::string::npos);
   }
   CHECK(read_events(directory).empty());
-  std::filesystem::remove_all(directory);
 }

@@ -8,6 +8,7 @@
 #include "subring/train/trainer.hpp"
 #include "subring/wire/local.hpp"
 #include "support/catch.hpp"
+#include "support/temporary_directory.hpp"
 #include "train/tiny_run.hpp"
 
 using namespace subring;
@@ -32,10 +33,10 @@ TEST_CASE("the rank study writes its lines, and changes neither training nor its
     CHECK(with.steps[i].bytes[kOther] == without.steps[i].bytes[kOther]);
   }
 
-  const auto directory = std::filesystem::temp_directory_path() / "subring_rank_study_test";
-  std::filesystem::remove_all(directory);
-  wire::run_local_ranks(
-      4, [&](wire::Transport& transport) { train::Trainer(config, transport, directory).run(); });
+  const TemporaryDirectory directory;
+  wire::run_local_ranks(4, [&](wire::Transport& transport) {
+    train::Trainer(config, transport, directory.path()).run();
+  });
   std::ifstream file(directory / "metrics.jsonl");
   std::string line;
   int num_lines = 0, num_queries = 0, num_of_step_6 = 0;
@@ -51,6 +52,5 @@ TEST_CASE("the rank study writes its lines, and changes neither training nor its
   CHECK(num_lines == 2 * 2 * 3);
   CHECK(num_queries == 2 * 2);
   CHECK(num_of_step_6 == 2 * 3);
-  CHECK(report::read_run(directory).steps.size() == 6);
-  std::filesystem::remove_all(directory);
+  CHECK(report::read_run(directory.path()).steps.size() == 6);
 }

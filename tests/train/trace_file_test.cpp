@@ -12,6 +12,7 @@
 #include "subring/train/trainer.hpp"
 #include "subring/wire/local.hpp"
 #include "support/catch.hpp"
+#include "support/temporary_directory.hpp"
 #include "train/tiny_run.hpp"
 
 using namespace subring;
@@ -20,15 +21,12 @@ using namespace subring::test;
 namespace {
 
 nlohmann::json trace_of_run(const config::Config& config, int num_ranks) {
-  const auto directory = std::filesystem::temp_directory_path() / "subring_trace_file_test";
-  std::filesystem::remove_all(directory);
+  const TemporaryDirectory directory;
   wire::run_local_ranks(num_ranks, [&](wire::Transport& transport) {
-    train::Trainer(config, transport, directory).run();
+    train::Trainer(config, transport, directory.path()).run();
   });
   std::ifstream file(directory / "trace.json");
-  const nlohmann::json trace = nlohmann::json::parse(file);
-  std::filesystem::remove_all(directory);
-  return trace;
+  return nlohmann::json::parse(file);
 }
 
 }  // namespace

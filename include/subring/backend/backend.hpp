@@ -160,6 +160,7 @@ class Backend {
   /// generator[p]: (A x)_p = sign[p] x_partner[p], A^2 = -1 there. With theta of that generator,
   ///   u_p = (1 - f2) basis_p + f1 sign[p] basis_partner[p],
   /// taylor2: f1 = theta, f2 = theta^2 / 2;  exact: f1 = sin(theta), f2 = 1 - cos(theta).
+  /// expm: the reference, R = exp(sum_g theta_g A_g) as a dense matrix: equals exact at O(d_kv^3).
   /// basis, u [d_kv, r]; theta [k].
   virtual void rotate_basis_forward(
       const RotationPlanes& planes, ConstView basis, ConstView theta, View u, Stream& stream) = 0;

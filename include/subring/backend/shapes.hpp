@@ -32,7 +32,7 @@ struct AttentionShape {
   int64_t first_key_position = 0;    ///< global
 };
 
-enum class RotationFunction { taylor2, exact };
+enum class RotationFunction { taylor2, exact, expm };
 
 /// The fixed skew-symmetric generators: every coordinate belongs to one plane of one generator.
 struct RotationPlanes {

@@ -17,11 +17,14 @@ constexpr EnumNames<Codec, 4> enum_names(Codec) {
            {Codec::quantize, "quantize"}}};
 }
 
-enum class RotationKind { none, taylor2, exact };
-constexpr EnumNames<RotationKind, 3> enum_names(RotationKind) {
+/// The last one: angles of frozen random heads, turned as `exact` does (the paper's ablation).
+enum class RotationKind { none, taylor2, exact, expm, random };
+constexpr EnumNames<RotationKind, 5> enum_names(RotationKind) {
   return {{{RotationKind::none, "none"},
            {RotationKind::taylor2, "taylor2"},
-           {RotationKind::exact, "exact"}}};
+           {RotationKind::exact, "exact"},
+           {RotationKind::expm, "expm"},
+           {RotationKind::random, "random"}}};
 }
 
 enum class RotationSource { chunk, previous_chunk };

@@ -11,10 +11,10 @@ namespace subring::codec {
 
 /// Parameters of one subspace (K or V of one layer) and their gradients. Letters as in Projection.
 struct SubspaceParameters {
-  View basis;         ///< Ubar [e, r], orthonormal columns
-  View d_basis;       ///< [e, r]; empty when the basis is not learned
-  View angle_weight;  ///< w [k, d]; empty when the subspace does not rotate, and so the next three
-  View d_angle_weight;  ///< [k, d]
+  View basis;           ///< Ubar [e, r], orthonormal columns
+  View d_basis;         ///< [e, r]; empty when the basis is not learned
+  View angle_weight;    ///< w [k, d]; empty when the subspace does not rotate, and so the bias
+  View d_angle_weight;  ///< [k, d]; empty when the heads are not learned, and so the bias's
   View angle_bias;      ///< b [1, k]
   View d_angle_bias;    ///< [1, k]
 };

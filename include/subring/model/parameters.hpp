@@ -17,7 +17,7 @@ enum class ParameterRole {
   norm,    ///< AdamW without decay
   angle,   ///< heads of the rotation angles: AdamW without decay
   basis,   ///< orthonormal columns: Riemannian step (method.md section 2c)
-  frozen,  ///< a basis that is not learned: set by the warm start, never by the optimizer
+  frozen,  ///< never changed by the optimizer: a basis that is not learned, random angle heads
 };
 
 /// A parameter with its gradient; both live in flat arenas in the same order.
@@ -72,8 +72,8 @@ class ParameterSet {
   int64_t num_matmul_parameters() const;
 
   /// Random weights, the same for the same seed on every rank: normal with standard deviation 0.02,
-  /// output projections scaled by 1 / sqrt(2 layers); norms 1; angle heads 0; random orthonormal
-  /// bases.
+  /// output projections scaled by 1 / sqrt(2 layers); norms 1; angle heads 0, random those of a
+  /// random rotation; random orthonormal bases.
   void initialize(Backend& backend, uint64_t seed, Stream& stream);
 
  private:
@@ -89,7 +89,7 @@ class ParameterSet {
   std::unique_ptr<Arena> values_;
   std::unique_ptr<Arena> gradients_;
   std::vector<Parameter> list_;
-  int64_t num_layers_ = 0;
+  ModelOptions model_;
 };
 
 }  // namespace subring::model

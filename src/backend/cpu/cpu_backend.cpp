@@ -293,7 +293,8 @@ void CpuBackend::rotate_basis_forward(
     const RotationPlanes& planes, ConstView basis, ConstView theta, View u, Stream&) {
   checks::rotation(planes, basis, theta);
   checks::require_same(basis, u, "rotation basis, u");
-  cpu::rotate_basis_forward(
+  const bool dense = planes.function == RotationFunction::expm;
+  (dense ? cpu::rotate_basis_forward_expm : cpu::rotate_basis_forward)(
       rotation_of(planes, theta), extents_of(basis, "basis"), basis.f32(), u.f32());
 }
 
@@ -308,12 +309,14 @@ void CpuBackend::rotate_basis_backward(const RotationPlanes& planes,
   checks::require_same(basis, d_u, "rotation basis, d_u");
   if (!d_basis.empty()) checks::require_same(basis, d_basis, "rotation basis, d_basis");
   checks::require_elements(d_theta, theta.num_elements(), "rotation d_theta");
-  cpu::rotate_basis_backward(rotation_of(planes, theta),
-                             extents_of(basis, "basis"),
-                             basis.f32(),
-                             d_u.f32(),
-                             d_basis.empty() ? nullptr : d_basis.f32(),
-                             d_theta.f32());
+  const bool dense = planes.function == RotationFunction::expm;
+  (dense ? cpu::rotate_basis_backward_expm : cpu::rotate_basis_backward)(
+      rotation_of(planes, theta),
+      extents_of(basis, "basis"),
+      basis.f32(),
+      d_u.f32(),
+      d_basis.empty() ? nullptr : d_basis.f32(),
+      d_theta.f32());
 }
 
 void CpuBackend::encode_frame(

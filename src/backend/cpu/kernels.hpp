@@ -149,6 +149,8 @@ struct Rotation {
   const float* theta = nullptr;
   int64_t num_generators = 0;
 };
+/// @throws Error{shape}  partners or generators out of range
+void check_planes(const Rotation& rotation, int64_t rows);
 void rotate_basis_forward(const Rotation& rotation, Extents extents, const float* basis, float* u);
 /// @param d_basis  null: skipped
 void rotate_basis_backward(const Rotation& rotation,
@@ -157,6 +159,19 @@ void rotate_basis_backward(const Rotation& rotation,
                            const float* d_u,
                            float* d_basis,
                            float* d_theta);
+
+/// @name rotation_expm.cpp
+void rotate_basis_forward_expm(const Rotation& rotation,
+                               Extents extents,
+                               const float* basis,
+                               float* u);
+/// @param d_basis  null: skipped
+void rotate_basis_backward_expm(const Rotation& rotation,
+                                Extents extents,
+                                const float* basis,
+                                const float* d_u,
+                                float* d_basis,
+                                float* d_theta);
 
 /// @name frame.cpp
 void encode_frame(ThreadPool& pool,

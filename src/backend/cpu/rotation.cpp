@@ -20,6 +20,8 @@ Factors factors(const Rotation& rotation, int64_t row) {
   return {std::sin(theta), 2 * half * half, std::cos(theta), std::sin(theta)};
 }
 
+}  // namespace
+
 void check_planes(const Rotation& rotation, int64_t rows) {
   for (int64_t p = 0; p < rows; ++p) {
     const int64_t partner = rotation.partner[p];
@@ -33,8 +35,6 @@ void check_planes(const Rotation& rotation, int64_t rows) {
                   rotation.num_generators);
   }
 }
-
-}  // namespace
 
 void rotate_basis_forward(const Rotation& rotation, Extents extents, const float* basis, float* u) {
   check_planes(rotation, extents.rows);
