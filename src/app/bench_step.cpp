@@ -64,7 +64,7 @@ class Step {
     transformer_->backward(1, stream);
     optimizer_->project_gradients(stream);
     session_.backend->squared_norm(gradients, stream);
-    optimizer_->step(1e-4, 1, train::OptimizerScope::with_subspaces, stream);
+    optimizer_->step(1e-4, 1, train::OptimizerScope::with_codec, stream);
   }
 
   int64_t num_matmul_parameters() { return transformer_->parameters().num_matmul_parameters(); }

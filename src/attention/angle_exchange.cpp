@@ -15,17 +15,6 @@ AnyView angles_at(AnyView theta, int64_t index) {
   return theta.rows(index, 1).reshape({theta.shape[1], theta.shape[2]});
 }
 
-void angles_forward(codec::BlockCodec& codec, ConstView mean, View theta, Stream& stream) {
-  codec.key().angles_forward(mean, theta.rows(0, 1), stream);
-  codec.value().angles_forward(mean, theta.rows(1, 1), stream);
-}
-
-void angles_backward(
-    codec::BlockCodec& codec, ConstView mean, ConstView d_theta, View d_mean, Stream& stream) {
-  codec.key().angles_backward(mean, d_theta.rows(0, 1), d_mean, stream);
-  codec.value().angles_backward(mean, d_theta.rows(1, 1), d_mean, stream);
-}
-
 }  // namespace
 
 void AngleExchange::set_chunks(const wire::Group& group, const ring::ChunkMap& map) {
@@ -60,7 +49,7 @@ void AngleExchange::forward(codec::BlockCodec& codec,
                             Stream& stream) {
   if (source_ == AngleSource::chunk) {
     for (int64_t i = chunks.first; i < chunks.end(); ++i) {
-      angles_forward(codec, means.rows(i, 1), angles_at(theta, i), stream);
+      codec.projection().angles_forward(means.rows(i, 1), angles_at(theta, i), stream);
     }
     return;
   }
@@ -70,7 +59,7 @@ void AngleExchange::forward(codec::BlockCodec& codec,
     if (next == map_.num_chunks()) continue;
     const int64_t here = index_of(next);
     const View target = here >= 0 ? angles_at(theta, here) : angles_at(transit.memory, i);
-    angles_forward(codec, means.rows(i, 1), target, stream);
+    codec.projection().angles_forward(means.rows(i, 1), target, stream);
     if (here >= 0) continue;
     stream.synchronize();
     const wire::Envelope to = envelope(kKind, next, next);
@@ -78,7 +67,7 @@ void AngleExchange::forward(codec::BlockCodec& codec,
   }
   for (int64_t i = chunks.first; i < chunks.end(); ++i) {
     const int chunk = owned_[static_cast<size_t>(i)];
-    if (chunk == 0) angles_forward(codec, {}, angles_at(theta, i), stream);
+    if (chunk == 0) codec.projection().angles_forward({}, angles_at(theta, i), stream);
     if (chunk == 0 || index_of(chunk - 1) >= 0) continue;
     const wire::Envelope from = envelope(kKind, chunk, chunk - 1);
     const auto transfer = group_.transport->receive(from, angles_at(theta, i).bytes());
@@ -95,7 +84,7 @@ void AngleExchange::backward(codec::BlockCodec& codec,
                              Stream& stream) {
   if (source_ == AngleSource::chunk) {
     for (int64_t i = chunks.first; i < chunks.end(); ++i) {
-      angles_backward(codec, means.rows(i, 1), angles_at(d_theta, i), d_means.rows(i, 1), stream);
+      codec.projection().angles_backward(means.rows(i, 1), angles_at(d_theta, i), d_means.rows(i, 1), stream);
     }
     return;
   }
@@ -105,10 +94,10 @@ void AngleExchange::backward(codec::BlockCodec& codec,
     const int chunk = owned_[static_cast<size_t>(i)];
     const int64_t previous = chunk == 0 ? -1 : index_of(chunk - 1);
     if (chunk == 0) {
-      angles_backward(codec, {}, angles_at(d_theta, i), {}, stream);
+      codec.projection().angles_backward({}, angles_at(d_theta, i), {}, stream);
     } else if (previous >= 0) {
-      angles_backward(
-          codec, means.rows(previous, 1), angles_at(d_theta, i), d_means.rows(previous, 1), stream);
+      codec.projection().angles_backward(
+          means.rows(previous, 1), angles_at(d_theta, i), d_means.rows(previous, 1), stream);
     } else {
       const wire::Envelope to = envelope(kKind, chunk, chunk - 1);
       transit.sends.emplace_back(to, group_.transport->send(to, angles_at(d_theta, i).bytes()));
@@ -121,7 +110,7 @@ void AngleExchange::backward(codec::BlockCodec& codec,
     const View landing = angles_at(transit.memory, i);
     const auto transfer = group_.transport->receive(from, landing.bytes());
     wait(*transfer, from);
-    angles_backward(codec, means.rows(i, 1), landing, d_means.rows(i, 1), stream);
+    codec.projection().angles_backward(means.rows(i, 1), landing, d_means.rows(i, 1), stream);
   }
 }
 

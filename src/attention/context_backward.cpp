@@ -164,12 +164,12 @@ void ContextAttention::encode_backward(const LayerAttention& layer,
   const int chunk = owned()[static_cast<size_t>(index)];
   const TraceSpan span(stream.trace(), "encode backward", {.layer = layer.index, .chunk = chunk});
   const codec::BlockTensors gradient = home(layer.codec, index);
-  layer.codec.encode_backward(chunk_rows(layer.inputs.k, index),
-                              chunk_rows(layer.inputs.v, index),
+  layer.codec.encode_backward(block_source(layer.inputs, index),
                               theta_of(layer.codec, layer.saved.theta, index),
                               gradient,
-                              chunk_rows(gradients.d_k, index),
-                              chunk_rows(gradients.d_v, index),
+                              {.d_x = chunk_rows(gradients.d_x, index),
+                               .d_k = chunk_rows(gradients.d_k, index),
+                               .d_v = chunk_rows(gradients.d_v, index)},
                               stream);
   if (layer.codec.layout().num_angles > 0) {
     backend_.copy(gradient.theta, theta_of(layer.codec, d_theta_, index), stream);

@@ -115,8 +115,7 @@ void ContextAttention::send_forward(const LayerAttention& layer,
     if (!exchange.leaves(chunk) && !read_compressed_here(chunk)) continue;
     const TraceSpan span(stream.trace(), "encode", {.layer = layer.index, .chunk = chunk});
     const View block = layer.saved.blocks[static_cast<size_t>(chunk)];
-    layer.codec.encode(chunk_rows(layer.inputs.k, i),
-                       chunk_rows(layer.inputs.v, i),
+    layer.codec.encode(block_source(layer.inputs, i),
                        theta_of(layer.codec, layer.saved.theta, i),
                        scratch,
                        block.rows(0, layer.codec.layout().block_bytes()),

@@ -18,6 +18,7 @@ uint64_t hash_of(std::string_view name) {
 
 constexpr const char* kAngleWeight = ".angle_weight";
 constexpr const char* kAngleBias = ".angle_bias";
+constexpr const char* kLatentNorm = ".latent.norm";
 
 /// Standard deviation of a parameter's first values. Frozen angle heads, those of a random
 /// rotation, spread the angles of chunks over the circle.
@@ -80,7 +81,7 @@ codec::SubspaceParameters ParameterSet::add_subspace(const std::string& prefix,
   if (compression.rotation.kind == codec::RotationKind::none) return subspace;
   const int64_t k = compression.rotation.generators;
   const bool learned = compression.rotation.kind != codec::RotationKind::random;
-  const ParameterRole head_role = learned ? ParameterRole::angle : ParameterRole::frozen;
+  const ParameterRole head_role = learned ? ParameterRole::codec_vector : ParameterRole::frozen;
   const WeightPair weight = add(prefix + kAngleWeight, head_role, {k, model.hidden_size});
   const WeightPair bias = add(prefix + kAngleBias, head_role, {1, k});
   subspace.angle_weight = weight.value;
@@ -90,6 +91,26 @@ codec::SubspaceParameters ParameterSet::add_subspace(const std::string& prefix,
     subspace.d_angle_bias = bias.gradient;
   }
   return subspace;
+}
+
+codec::LatentParameters ParameterSet::add_latent(const std::string& prefix,
+                                                 int64_t rank,
+                                                 const ModelOptions& model) {
+  const auto matrix = [&](const char* leaf, int64_t outputs, int64_t inputs) {
+    return add(prefix + leaf, ParameterRole::codec_matrix, {outputs, inputs});
+  };
+  const WeightPair down = matrix(".latent.down", rank, model.hidden_size);
+  const WeightPair norm = add(prefix + kLatentNorm, ParameterRole::codec_vector, {rank});
+  const WeightPair up_key = matrix(".latent.up_key", model.kv_width(), rank);
+  const WeightPair up_value = matrix(".latent.up_value", model.kv_width(), rank);
+  return {.down = down.value,
+          .d_down = down.gradient,
+          .norm = norm.value,
+          .d_norm = norm.gradient,
+          .up_key = up_key.value,
+          .d_up_key = up_key.gradient,
+          .up_value = up_value.value,
+          .d_up_value = up_value.gradient};
 }
 
 void ParameterSet::add_layer(int64_t index,
@@ -110,11 +131,13 @@ void ParameterSet::add_layer(int64_t index,
   layer.gate = matrix("mlp.gate_proj", f, d);
   layer.up = matrix("mlp.up_proj", f, d);
   layer.down = matrix("mlp.down_proj", d, f);
+  const std::string prefix = fmt::format("subring.layers.{}", index);
   if (compression.codec == codec::Codec::subspace) {
-    const std::string prefix = fmt::format("subring.layers.{}.", index);
-    layer.key_subspace = add_subspace(prefix + "key", compression.key_rank, model, compression);
+    layer.key_subspace = add_subspace(prefix + ".key", compression.key_rank, model, compression);
     layer.value_subspace =
-        add_subspace(prefix + "value", compression.value_rank, model, compression);
+        add_subspace(prefix + ".value", compression.value_rank, model, compression);
+  } else if (compression.codec == codec::Codec::latent) {
+    layer.latent = add_latent(prefix, compression.latent_rank, model);
   }
   layers.push_back(layer);
 }
@@ -144,8 +167,10 @@ void ParameterSet::initialize(Backend& backend, uint64_t seed, Stream& stream) {
   backend.fill(flat_gradients(), 0, stream);
   std::vector<float> host;
   for (const Parameter& parameter : list_) {
-    if (parameter.role == ParameterRole::angle) continue;
-    if (parameter.role == ParameterRole::norm) {
+    const bool is_norm =
+        parameter.role == ParameterRole::norm || parameter.name.ends_with(kLatentNorm);
+    if (parameter.role == ParameterRole::codec_vector && !is_norm) continue;
+    if (is_norm) {
       backend.fill(parameter.value, 1, stream);
       continue;
     }

@@ -2,43 +2,9 @@
 
 #include <algorithm>
 
-#include "subring/core/random.hpp"
-
 namespace subring::model {
 
 using attention::ChunkRange;
-
-namespace {
-
-constexpr uint64_t kPlaneSeed = 0x706c616e65;  // "plane": apart from the streams of the weights
-
-RotationFunction function_of(codec::RotationKind kind) {
-  switch (kind) {
-    case codec::RotationKind::taylor2: return RotationFunction::taylor2;
-    case codec::RotationKind::expm: return RotationFunction::expm;
-    default: return RotationFunction::exact;
-  }
-}
-
-/// The generators' planes in backend memory; the same for K and V of all layers.
-RotationPlanes upload_planes(Backend& backend,
-                             const codec::PlanePairing& pairing,
-                             codec::RotationKind kind,
-                             Arena& arena,
-                             Stream& stream) {
-  const auto size = static_cast<int64_t>(pairing.partner.size());
-  const View partner = arena.allocate("rotation planes", DType::i32, {size});
-  const View sign = arena.allocate("rotation planes", DType::f32, {size});
-  const View generator = arena.allocate("rotation planes", DType::i32, {size});
-  if (!arena.measuring()) {
-    backend.upload(std::as_bytes(std::span(pairing.partner)), partner, stream);
-    backend.upload(std::as_bytes(std::span(pairing.sign)), sign, stream);
-    backend.upload(std::as_bytes(std::span(pairing.generator)), generator, stream);
-  }
-  return {.function = function_of(kind), .partner = partner, .sign = sign, .generator = generator};
-}
-
-}  // namespace
 
 Transformer::Transformer(Backend& backend,
                          const ModelOptions& model,
@@ -55,51 +21,6 @@ Transformer::Transformer(Backend& backend,
     activations_ = Activations::allocate(arena, model_, context_, limits);
     attention_ = std::make_unique<attention::ContextAttention>(backend, context_, limits, arena);
   });
-}
-
-void Transformer::make_codecs(const codec::CompressionOptions& compression, uint64_t seed) {
-  const bool never_compressed = compression.codec == codec::Codec::none;
-  const FrameFormat plain_format =
-      never_compressed ? compression.wire_dtype : compression.warmup_wire_dtype;
-  const auto make_plain = [&](FrameFormat format, int64_t kept) {
-    return std::make_unique<codec::BlockCodec>(
-        backend_,
-        format,
-        context_.chunk_tokens,
-        codec::make_plain_projection(backend_, context_.kv_width()),
-        codec::make_plain_projection(backend_, context_.kv_width()),
-        kept);
-  };
-  const bool is_topk = compression.codec == codec::Codec::topk;
-  const int64_t kept = is_topk ? compression.kept_of(context_.kv_width()) : 0;
-  for (int64_t i = 0; i < model_.num_hidden_layers; ++i) {
-    plain_codecs_.push_back(make_plain(plain_format, 0));
-    if (is_topk || compression.codec == codec::Codec::quantize) {
-      compressed_codecs_.push_back(make_plain(compression.wire_dtype, kept));
-    }
-  }
-  if (compression.codec != codec::Codec::subspace) return;
-  const auto stream = backend_.make_stream();
-  const codec::RotationOptions& rotation = compression.rotation;
-  const auto pairing = codec::make_plane_pairing(
-      derive_seed(seed, kPlaneSeed), context_.kv_width(), rotation.generators);
-  RotationPlanes planes;
-  codec::SubspaceScratch scratch;
-  codec_arena_ = make_arena("codec", backend_.memory(), [&](Arena& arena) {
-    planes = upload_planes(backend_, pairing, rotation.kind, arena, *stream);
-    scratch = codec::SubspaceScratch::allocate(
-        arena, context_.kv_width(), std::max(compression.key_rank, compression.value_rank));
-  });
-  for (const LayerParameters& layer : parameters_.layers) {
-    compressed_codecs_.push_back(std::make_unique<codec::BlockCodec>(
-        backend_,
-        compression.wire_dtype,
-        context_.chunk_tokens,
-        codec::make_subspace_projection(
-            backend_, rotation.kind, planes, layer.key_subspace, scratch),
-        codec::make_subspace_projection(
-            backend_, rotation.kind, planes, layer.value_subspace, scratch)));
-  }
 }
 
 attention::CodecLimits Transformer::codec_limits() const {

@@ -2,7 +2,30 @@
 
 namespace subring::model {
 
-WarmStart::WarmStart(Backend& backend, int64_t num_layers, int64_t kv_width)
+namespace {
+
+class SubspaceWarmStart final : public WarmStart {
+ public:
+  SubspaceWarmStart(Backend& backend, int64_t num_layers, int64_t kv_width);
+
+  const Arena& arena() const override { return *arena_; }
+  void accumulate(int64_t layer, ConstView k, ConstView v, Stream& stream) override;
+  std::vector<BasisReport> finish(const wire::Group& group,
+                                  ParameterSet& parameters,
+                                  Stream& stream) override;
+
+ private:
+  BasisReport set_basis(size_t index, View basis, Stream& stream);
+
+  Backend& backend_;
+  int64_t kv_width_;
+  std::unique_ptr<Arena> arena_;
+  std::vector<View> moments_;  // [e, e]: key and value of layer 0, of layer 1, ...
+  View eigenvectors_;          // [e, e]
+  View eigenvalues_;           // [e]
+};
+
+SubspaceWarmStart::SubspaceWarmStart(Backend& backend, int64_t num_layers, int64_t kv_width)
     : backend_(backend), kv_width_(kv_width) {
   arena_ = make_arena("warm start", backend.memory(), [&](Arena& arena) {
     moments_.clear();
@@ -17,16 +40,16 @@ WarmStart::WarmStart(Backend& backend, int64_t num_layers, int64_t kv_width)
   stream->synchronize();
 }
 
-void WarmStart::accumulate(int64_t layer, ConstView k, ConstView v, Stream& stream) {
+void SubspaceWarmStart::accumulate(int64_t layer, ConstView k, ConstView v, Stream& stream) {
   const auto index = static_cast<size_t>(2 * layer);
   backend_.matmul(k, Transpose::yes, k, Transpose::no, moments_[index], Write::accumulate, stream);
   backend_.matmul(
       v, Transpose::yes, v, Transpose::no, moments_[index + 1], Write::accumulate, stream);
 }
 
-BasisReport WarmStart::set_basis(int64_t index, View basis, Stream& stream) {
+BasisReport SubspaceWarmStart::set_basis(size_t index, View basis, Stream& stream) {
   backend_.symmetric_eigen(
-      moments_[static_cast<size_t>(index)], eigenvalues_, eigenvectors_, stream);
+      moments_[index], eigenvalues_, eigenvectors_, stream);
   const auto width = static_cast<size_t>(kv_width_);
   const auto rank = static_cast<size_t>(basis.shape[1]);
   std::vector<float> vectors(width * width), values(width), leading(width * rank);
@@ -49,7 +72,7 @@ BasisReport WarmStart::set_basis(int64_t index, View basis, Stream& stream) {
           .stable_rank = values[0] > 0 ? trace / values[0] : 0};
 }
 
-std::vector<BasisReport> WarmStart::finish(const wire::Group& group,
+std::vector<BasisReport> SubspaceWarmStart::finish(const wire::Group& group,
                                            ParameterSet& parameters,
                                            Stream& stream) {
   for (const View& moments : moments_) {
@@ -64,19 +87,31 @@ std::vector<BasisReport> WarmStart::finish(const wire::Group& group,
   };
   for (size_t i = 0; i < moments_.size(); ++i) {
     if (static_cast<int>(i % static_cast<size_t>(group.size())) != group.index) continue;
-    reports[i] = set_basis(static_cast<int64_t>(i), basis_of(i), stream);
+    reports[i] = set_basis(i, basis_of(i), stream);
   }
   for (size_t i = 0; i < moments_.size(); ++i) {
     const int root = static_cast<int>(i % static_cast<size_t>(group.size()));
     wire::broadcast(group, root, basis_of(i).bytes(), wire::TrafficKind::other);
-    double figures[2] = {reports[i].captured_energy, reports[i].stable_rank};
-    wire::broadcast(
-        group, root, std::as_writable_bytes(std::span(figures)), wire::TrafficKind::other);
-    reports[i] = {.name = fmt::format("layer {} {}", i / 2, i % 2 == 0 ? "key" : "value"),
-                  .captured_energy = figures[0],
-                  .stable_rank = figures[1]};
+    reports[i].name = fmt::format("layer {} {}", i / 2, i % 2 == 0 ? "key" : "value");
+    share_report(group, root, reports[i]);
   }
   return reports;
+}
+
+}  // namespace
+
+std::unique_ptr<WarmStart> make_subspace_warm_start(Backend& backend,
+                                                    int64_t num_layers,
+                                                    int64_t kv_width) {
+  return std::make_unique<SubspaceWarmStart>(backend, num_layers, kv_width);
+}
+
+void share_report(const wire::Group& group, int root, BasisReport& report) {
+  double figures[2] = {report.captured_energy, report.stable_rank};
+  wire::broadcast(
+      group, root, std::as_writable_bytes(std::span(figures)), wire::TrafficKind::other);
+  report.captured_energy = figures[0];
+  report.stable_rank = figures[1];
 }
 
 void fold_subspaces(Backend& backend, ParameterSet& parameters, Stream& stream) {

@@ -88,7 +88,7 @@ std::vector<std::string> describe_run(const RunFacts& facts) {
         uncompressed == 0 ? 1 : static_cast<double>(bytes) / static_cast<double>(uncompressed);
     const std::string thinned =
         layout.kept == 0 ? ""
-                         : fmt::format("{} of {} entries, ", layout.kept, layout.key_coordinates);
+                         : fmt::format("{} of {} entries, ", layout.kept, layout.widths.front());
     lines.push_back(
         fmt::format("{}: K and V as {}{}, {} bytes a step over all ranks, {:.2f} % of "
                     "uncompressed bf16",

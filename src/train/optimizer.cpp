@@ -59,22 +59,21 @@ void Optimizer::project_gradients(Stream& stream) {
 
 void Optimizer::step(double lr, double gradient_scale, OptimizerScope scope, Stream& stream) {
   ++num_steps_;
-  if (scope == OptimizerScope::with_subspaces) ++num_subspace_steps_;
+  if (scope == OptimizerScope::with_codec) ++num_codec_steps_;
   const auto& list = parameters_.list();
   for (size_t i = 0; i < list.size(); ++i) {
     const Parameter& parameter = list[i];
-    const bool of_subspace =
-        parameter.role == ParameterRole::basis || parameter.role == ParameterRole::angle;
-    if (of_subspace && scope == OptimizerScope::plain) continue;
+    const bool of_codec = model::is_codec_role(parameter.role);
+    if (of_codec && scope == OptimizerScope::plain) continue;
     if (parameter.role == ParameterRole::frozen) continue;
+    const bool decays = parameter.role == ParameterRole::matrix ||
+                        parameter.role == ParameterRole::codec_matrix;
     AdamWStep step{.lr = static_cast<float>(lr),
                    .beta1 = static_cast<float>(options_.betas[0]),
                    .beta2 = static_cast<float>(options_.betas[1]),
                    .eps = static_cast<float>(options_.eps),
-                   .weight_decay = parameter.role == ParameterRole::matrix
-                                       ? static_cast<float>(options_.weight_decay)
-                                       : 0,
-                   .step = of_subspace ? num_subspace_steps_ : num_steps_,
+                   .weight_decay = decays ? static_cast<float>(options_.weight_decay) : 0,
+                   .step = of_codec ? num_codec_steps_ : num_steps_,
                    .gradient_scale = static_cast<float>(gradient_scale)};
     if (parameter.role == ParameterRole::basis) {
       step.lr *= static_cast<float>(basis_lr_factor_);

@@ -87,9 +87,11 @@ Trainer::Trainer(const config::Config& config,
   assign_chunks(0);
   phase_ = phase_of_step(config_.compression, 0);
   if (phase_ == Phase::compressed) transformer_->set_kv_form(model::KvForm::subspace);
-  if (phase_ == Phase::warm_start && config.compression.codec == codec::Codec::subspace) {
-    warm_start_ = std::make_unique<model::WarmStart>(
-        *backend_, config.model.num_hidden_layers, config.model.kv_width());
+  if (phase_ == Phase::warm_start && config.compression.has_parameters()) {
+    const auto make = config.compression.codec == codec::Codec::latent
+                          ? model::make_latent_warm_start
+                          : model::make_subspace_warm_start;
+    warm_start_ = make(*backend_, config.model.num_hidden_layers, config.model.kv_width());
   }
   if (config.metrics.spectra_interval > 0) {
     spectra_ = std::make_unique<model::SpectraStudy>(*backend_, transformer_->parameters());
@@ -191,7 +193,7 @@ void Trainer::update(int64_t step, double lr, double grad_norm) {
   optimizer_->step(
       lr,
       scale,
-      phase_ == Phase::compressed ? OptimizerScope::with_subspaces : OptimizerScope::plain,
+      phase_ == Phase::compressed ? OptimizerScope::with_codec : OptimizerScope::plain,
       *stream_);
   stream_->synchronize();
   const auto moments = optimizer_->moment_buffers();

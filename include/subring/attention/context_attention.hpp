@@ -60,7 +60,8 @@ struct SavedAttention {
 
 /// Inputs of one layer's attention on this rank; rows are the owned chunks, ascending.
 struct AttentionInputs {
-  ConstView x;  ///< [n, d] input of the K and V projections; its chunk means steer the subspaces
+  ConstView x;  ///< [n, d] input of the K and V projections; a latent is made of it, its chunk
+                ///< means steer the subspaces
   ConstView q;  ///< [n, Hq * D], RoPE applied
   ConstView k;  ///< [n, e] plain keys, before RoPE
   ConstView v;  ///< [n, e]
@@ -68,7 +69,7 @@ struct AttentionInputs {
 
 struct AttentionGradients {
   ConstView d_out;  ///< [n, Hq * D] gradient of the attention output
-  View d_x;         ///< [n, d], accumulated (the angles' share only)
+  View d_x;         ///< [n, d], accumulated: the codec's share (of angles, of a latent)
   View d_q;         ///< [n, Hq * D], overwritten; of the queries after RoPE
   View d_k;         ///< [n, e], overwritten
   View d_v;         ///< [n, e], overwritten
@@ -161,6 +162,10 @@ class ContextAttention {
   View theta_of(const codec::BlockCodec& codec, View memory, int64_t index) const;
   AttentionShape block_shape(int query_chunk, int key_chunk) const;
   void rope_keys(int chunk, RopeDirection direction, View k, Stream& stream);
+
+  codec::BlockSource block_source(const AttentionInputs& inputs, int64_t index) const {
+    return {chunk_rows(inputs.x, index), chunk_rows(inputs.k, index), chunk_rows(inputs.v, index)};
+  }
 
   bool reads_compressed(int query_chunk, int key_chunk) const;
   bool read_compressed_here(int key_chunk) const;

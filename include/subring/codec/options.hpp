@@ -9,10 +9,11 @@
 
 namespace subring::codec {
 
-enum class Codec { none, subspace, topk, quantize };
-constexpr EnumNames<Codec, 4> enum_names(Codec) {
+enum class Codec { none, subspace, latent, topk, quantize };
+constexpr EnumNames<Codec, 5> enum_names(Codec) {
   return {{{Codec::none, "none"},
            {Codec::subspace, "subspace"},
+           {Codec::latent, "latent"},
            {Codec::topk, "topk"},
            {Codec::quantize, "quantize"}}};
 }
@@ -44,6 +45,7 @@ struct CompressionOptions {
   Codec codec = Codec::subspace;
   int64_t key_rank = 16;
   int64_t value_rank = 32;
+  int64_t latent_rank = 48;    ///< codec latent: numbers a token, for K and V together
   int64_t warmup_steps = 100;  ///< plain steps before compression; 0: a random basis from the start
   int64_t covariance_steps = 10;  ///< last plain steps whose K and V give the basis
   bool exact_local = true;        ///< pairs inside one chunk use plain K and V
@@ -56,6 +58,9 @@ struct CompressionOptions {
   /// Of plain K and V where a codec but none compresses later or no more: warm start, unplugged.
   FrameFormat warmup_wire_dtype = FrameFormat::bf16;
   int64_t unplug_at_step = -1;  ///< back to plain K and V from this step on; -1: never
+
+  /// Whether the codec has parameters of its own, set by the warm start and trained after it.
+  bool has_parameters() const { return codec == Codec::subspace || codec == Codec::latent; }
 
   /// Numbers that codec topk keeps of a token's row of K, and of V: the nearest count, at least 1.
   int64_t kept_of(int64_t kv_width) const {

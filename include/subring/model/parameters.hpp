@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "subring/backend/backend.hpp"
+#include "subring/codec/latent.hpp"
 #include "subring/codec/options.hpp"
 #include "subring/codec/subspace.hpp"
 #include "subring/core/arena.hpp"
@@ -15,14 +16,20 @@ namespace subring::model {
 enum class ParameterRole {
   matrix,  ///< AdamW with weight decay
   norm,    ///< AdamW without decay
-  angle,   ///< heads of the rotation angles: AdamW without decay
+  codec_matrix,  ///< the codec's own, resting while plain K and V travel: AdamW with decay
+  codec_vector,  ///< the same without decay: heads of the rotation angles, norms
   basis,   ///< orthonormal columns: Riemannian step (method.md section 2c)
   frozen,  ///< never changed by the optimizer: a basis that is not learned, random angle heads
 };
 
+constexpr bool is_codec_role(ParameterRole role) {
+  return role == ParameterRole::codec_matrix || role == ParameterRole::codec_vector ||
+         role == ParameterRole::basis;
+}
+
 /// A parameter with its gradient; both live in flat arenas in the same order.
 struct Parameter {
-  std::string name;  ///< Hugging Face's Llama name, or subring.* for the subspaces
+  std::string name;  ///< Hugging Face's Llama name, or subring.* for the codec's
   ParameterRole role = ParameterRole::matrix;
   View value;
   View gradient;
@@ -44,8 +51,9 @@ struct LayerParameters {
   WeightPair gate;                           ///< [f, d]
   WeightPair up;                             ///< [f, d]
   WeightPair down;                           ///< [d, f]
-  codec::SubspaceParameters key_subspace;    ///< empty for codec none
-  codec::SubspaceParameters value_subspace;  ///< empty for codec none
+  codec::SubspaceParameters key_subspace;    ///< empty but for codec subspace
+  codec::SubspaceParameters value_subspace;  ///< the same
+  codec::LatentParameters latent;            ///< empty but for codec latent
 };
 
 /// All parameters and gradients of a model, each in one flat piece of memory.
@@ -82,6 +90,9 @@ class ParameterSet {
                                          int64_t rank,
                                          const ModelOptions& model,
                                          const codec::CompressionOptions& compression);
+  codec::LatentParameters add_latent(const std::string& prefix,
+                                     int64_t rank,
+                                     const ModelOptions& model);
   void add_layer(int64_t index,
                  const ModelOptions& model,
                  const codec::CompressionOptions& compression);

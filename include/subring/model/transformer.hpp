@@ -70,6 +70,14 @@ class Transformer {
     return form == KvForm::plain ? plain_codecs_ : compressed_codecs_;
   }
   void make_codecs(const codec::CompressionOptions& compression, uint64_t seed);
+  std::unique_ptr<codec::BlockCodec> make_codec(FrameFormat format,
+                                                std::unique_ptr<codec::BlockProjection> projection,
+                                                int64_t kept = 0);
+  void add_plain_codecs(std::vector<std::unique_ptr<codec::BlockCodec>>& codecs,
+                        FrameFormat format,
+                        int64_t kept);
+  void add_subspace_codecs(const codec::CompressionOptions& compression, uint64_t seed);
+  void add_latent_codecs(const codec::CompressionOptions& compression);
   attention::CodecLimits codec_limits() const;
   attention::LayerAttention attention_of(int64_t layer);
   attention::ChunkRange all_chunks() const { return {0, context_.num_owned_chunks}; }
@@ -112,7 +120,7 @@ class Transformer {
   KvForm kv_form_ = KvForm::plain;
   std::vector<std::unique_ptr<codec::BlockCodec>> plain_codecs_;
   std::vector<std::unique_ptr<codec::BlockCodec>> compressed_codecs_;
-  std::unique_ptr<Arena> codec_arena_;  // planes and scratch of the subspaces
+  std::unique_ptr<Arena> codec_arena_;  // scratch of the codecs, planes of the subspaces
   std::unique_ptr<Arena> arena_;        // activations and scratch
   Activations activations_;
   std::unique_ptr<attention::ContextAttention> attention_;

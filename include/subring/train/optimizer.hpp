@@ -12,8 +12,8 @@
 
 namespace subring::train {
 
-/// Which parameters a step moves. Subspaces rest while plain K and V travel.
-enum class OptimizerScope { plain, with_subspaces };
+/// Which parameters a step moves. The codec's rest while plain K and V travel.
+enum class OptimizerScope { plain, with_codec };
 
 /// AdamW over all parameters; bases move on the Stiefel manifold: the gradient's tangent part goes
 /// through Adam's moments, then a QR retraction with positive diagonal (method.md section 2c).
@@ -56,7 +56,7 @@ class Optimizer {
   View normal_;  // [largest e * r]
   View gram_;    // [largest r * r]
   int64_t num_steps_ = 0;
-  int64_t num_subspace_steps_ = 0;
+  int64_t num_codec_steps_ = 0;
 };
 
 }  // namespace subring::train
