@@ -84,7 +84,8 @@ void AngleExchange::backward(codec::BlockCodec& codec,
                              Stream& stream) {
   if (source_ == AngleSource::chunk) {
     for (int64_t i = chunks.first; i < chunks.end(); ++i) {
-      codec.projection().angles_backward(means.rows(i, 1), angles_at(d_theta, i), d_means.rows(i, 1), stream);
+      codec.projection().angles_backward(
+          means.rows(i, 1), angles_at(d_theta, i), d_means.rows(i, 1), stream);
     }
     return;
   }

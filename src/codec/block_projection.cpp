@@ -44,18 +44,10 @@ class PairProjection final : public BlockProjection {
                        const BlockSourceGradients& gradients,
                        Stream& stream) override {
     const View d_theta = d_tensors.theta;
-    key_->encode_backward(source.k,
-                          theta.rows(0, 1),
-                          d_tensors.z[0],
-                          gradients.d_k,
-                          d_theta.rows(0, 1),
-                          stream);
-    value_->encode_backward(source.v,
-                            theta.rows(1, 1),
-                            d_tensors.z[1],
-                            gradients.d_v,
-                            d_theta.rows(1, 1),
-                            stream);
+    key_->encode_backward(
+        source.k, theta.rows(0, 1), d_tensors.z[0], gradients.d_k, d_theta.rows(0, 1), stream);
+    value_->encode_backward(
+        source.v, theta.rows(1, 1), d_tensors.z[1], gradients.d_v, d_theta.rows(1, 1), stream);
   }
 
   void decode_forward(const BlockTensors& tensors, View k, View v, Stream& stream) override {

@@ -76,20 +76,14 @@ class LatentProjection final : public BlockProjection {
  private:
   /// c [n, r] of x, and the scratch's raw and rstd on the way.
   void latent(ConstView x, View c, Stream& stream) {
-    backend_.matmul(x,
-                    Transpose::no,
-                    parameters_.down,
-                    Transpose::yes,
-                    scratch_.raw,
-                    Write::overwrite,
-                    stream);
+    backend_.matmul(
+        x, Transpose::no, parameters_.down, Transpose::yes, scratch_.raw, Write::overwrite, stream);
     backend_.rms_norm_forward(scratch_.raw, parameters_.norm, eps_, c, scratch_.rstd, stream);
   }
 
   /// dW += d_y^T x of y = x W^T.
   void product_gradient(ConstView d_y, ConstView x, View d_weight, Stream& stream) {
-    backend_.matmul(
-        d_y, Transpose::yes, x, Transpose::no, d_weight, Write::accumulate, stream);
+    backend_.matmul(d_y, Transpose::yes, x, Transpose::no, d_weight, Write::accumulate, stream);
   }
 
   Backend& backend_;

@@ -98,6 +98,26 @@ void check_subspaces(const Config& config) {
   }
 }
 
+void check_latent(const Config& config) {
+  const codec::CompressionOptions& c = config.compression;
+  const int64_t limit = std::min(config.model.hidden_size, 2 * config.model.kv_width());
+  if (c.latent_rank > limit) {
+    fail(config,
+         {"compression.latent_rank", "model.num_key_value_heads", "model.hidden_size"},
+         fmt::format("rank {} is more than a latent of K and V can use; must be at most {}, the "
+                     "smaller of hidden_size and twice the width of K",
+                     c.latent_rank,
+                     limit));
+  }
+  if (c.unplug_at_step >= 0 && !c.exact_local) {
+    fail(
+        config,
+        {"compression.unplug_at_step", "compression.exact_local"},
+        "without exact_local the latent replaces the plain K and V, so there is nothing to go back "
+        "to; must be never, or set exact_local: true");
+  }
+}
+
 void check_topk(const Config& config) {
   if (config.model.kv_width() > kMaxSparseWidth) {
     fail(config,
@@ -126,6 +146,7 @@ void check_compression(const Config& config) {
   switch (c.codec) {
     case codec::Codec::none: return;
     case codec::Codec::subspace: check_subspaces(config); break;
+    case codec::Codec::latent: check_latent(config); break;
     case codec::Codec::topk: check_topk(config); break;
     case codec::Codec::quantize: check_quantize(config); break;
   }

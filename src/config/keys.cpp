@@ -177,8 +177,8 @@ void add_compression(std::vector<Key>& keys) {
   s.choice(
       "codec",
       &Options::codec,
-      "K and V of other chunks: plain, coordinates in subspaces, their largest entries, or all "
-      "in few bits");
+      "K and V of other chunks: plain, coordinates in subspaces, one joint latent, their largest "
+      "entries, or all in few bits");
   s.integer("key_rank",
             &Options::key_rank,
             {1, kMaxWidth},
@@ -189,6 +189,12 @@ void add_compression(std::vector<Key>& keys) {
             {1, kMaxWidth},
             "",
             "coordinates of V a token; at most the width of V");
+  s.integer("latent_rank",
+            &Options::latent_rank,
+            {1, kMaxWidth},
+            "",
+            "codec latent: numbers a token for K and V together; at most twice the width of K, and "
+            "hidden_size");
   s.integer("warmup_steps",
             &Options::warmup_steps,
             {0, kMaxSteps},

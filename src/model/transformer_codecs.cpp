@@ -72,8 +72,7 @@ void Transformer::add_plain_codecs(std::vector<std::unique_ptr<codec::BlockCodec
   }
 }
 
-void Transformer::add_subspace_codecs(const codec::CompressionOptions& compression,
-                                      uint64_t seed) {
+void Transformer::add_subspace_codecs(const codec::CompressionOptions& compression, uint64_t seed) {
   const auto stream = backend_.make_stream();
   const codec::RotationOptions& rotation = compression.rotation;
   const auto pairing = codec::make_plane_pairing(
@@ -98,8 +97,7 @@ void Transformer::add_subspace_codecs(const codec::CompressionOptions& compressi
 void Transformer::add_latent_codecs(const codec::CompressionOptions& compression) {
   codec::LatentScratch scratch;
   codec_arena_ = make_arena("codec", backend_.memory(), [&](Arena& arena) {
-    scratch =
-        codec::LatentScratch::allocate(arena, context_.chunk_tokens, compression.latent_rank);
+    scratch = codec::LatentScratch::allocate(arena, context_.chunk_tokens, compression.latent_rank);
   });
   for (const LayerParameters& layer : parameters_.layers) {
     compressed_codecs_.push_back(make_codec(

@@ -48,8 +48,7 @@ void SubspaceWarmStart::accumulate(int64_t layer, ConstView k, ConstView v, Stre
 }
 
 BasisReport SubspaceWarmStart::set_basis(size_t index, View basis, Stream& stream) {
-  backend_.symmetric_eigen(
-      moments_[index], eigenvalues_, eigenvectors_, stream);
+  backend_.symmetric_eigen(moments_[index], eigenvalues_, eigenvectors_, stream);
   const auto width = static_cast<size_t>(kv_width_);
   const auto rank = static_cast<size_t>(basis.shape[1]);
   std::vector<float> vectors(width * width), values(width), leading(width * rank);
@@ -73,8 +72,8 @@ BasisReport SubspaceWarmStart::set_basis(size_t index, View basis, Stream& strea
 }
 
 std::vector<BasisReport> SubspaceWarmStart::finish(const wire::Group& group,
-                                           ParameterSet& parameters,
-                                           Stream& stream) {
+                                                   ParameterSet& parameters,
+                                                   Stream& stream) {
   for (const View& moments : moments_) {
     wire::all_reduce_sum(group,
                          {moments.f32(), static_cast<size_t>(moments.num_elements())},

@@ -129,13 +129,8 @@ BasisReport LatentWarmStart::set_latent(int64_t layer,
 /// W_d = W_uk^T B_K^T + W_uv^T B_V^T.
 void LatentWarmStart::set_down(const LayerParameters& parameters, Stream& stream) {
   const auto add = [&](ConstView up, const WeightPair& weight, Write write) {
-    backend_.matmul(up,
-                    Transpose::yes,
-                    weight.value,
-                    Transpose::no,
-                    parameters.latent.down,
-                    write,
-                    stream);
+    backend_.matmul(
+        up, Transpose::yes, weight.value, Transpose::no, parameters.latent.down, write, stream);
   };
   add(parameters.latent.up_key, parameters.key, Write::overwrite);
   add(parameters.latent.up_value, parameters.value, Write::accumulate);
@@ -148,8 +143,7 @@ std::vector<BasisReport> LatentWarmStart::finish(const wire::Group& group,
   constexpr auto kKind = wire::TrafficKind::other;
   for (const Moments& of_layer : moments_) {
     for (const View& sum : {of_layer.keys, of_layer.crossed, of_layer.values}) {
-      wire::all_reduce_sum(
-          group, {sum.f32(), static_cast<size_t>(sum.num_elements())}, kKind);
+      wire::all_reduce_sum(group, {sum.f32(), static_cast<size_t>(sum.num_elements())}, kKind);
     }
   }
   // Exact as long as all ranks hold equally many tokens, which chunks of one size see to.

@@ -66,8 +66,8 @@ void Optimizer::step(double lr, double gradient_scale, OptimizerScope scope, Str
     const bool of_codec = model::is_codec_role(parameter.role);
     if (of_codec && scope == OptimizerScope::plain) continue;
     if (parameter.role == ParameterRole::frozen) continue;
-    const bool decays = parameter.role == ParameterRole::matrix ||
-                        parameter.role == ParameterRole::codec_matrix;
+    const bool decays =
+        parameter.role == ParameterRole::matrix || parameter.role == ParameterRole::codec_matrix;
     AdamWStep step{.lr = static_cast<float>(lr),
                    .beta1 = static_cast<float>(options_.betas[0]),
                    .beta2 = static_cast<float>(options_.betas[1]),

@@ -190,11 +190,10 @@ void Trainer::update(int64_t step, double lr, double grad_norm) {
   const TraceSpan span(trace_.get(), "update");
   const double max_norm = config_.training.max_norm;
   const double scale = max_norm > 0 && grad_norm > max_norm ? max_norm / grad_norm : 1;
-  optimizer_->step(
-      lr,
-      scale,
-      phase_ == Phase::compressed ? OptimizerScope::with_codec : OptimizerScope::plain,
-      *stream_);
+  optimizer_->step(lr,
+                   scale,
+                   phase_ == Phase::compressed ? OptimizerScope::with_codec : OptimizerScope::plain,
+                   *stream_);
   stream_->synchronize();
   const auto moments = optimizer_->moment_buffers();
   if (step + 1 == config_.training.steps) {

@@ -141,11 +141,11 @@ TEST_CASE("a block has the bytes that its layout says, and gives back what was p
   Fixture f;
   const FrameFormat format =
       GENERATE(FrameFormat::fp32, FrameFormat::bf16, FrameFormat::int8, FrameFormat::int4);
-  BlockCodec codec(*f.backend,
-                   format,
-                   kTokens,
-                   f.projection(RotationKind::exact),
-                   f.projection(RotationKind::exact));
+  BlockCodec codec(
+      *f.backend,
+      format,
+      kTokens,
+      make_pair_projection(f.projection(RotationKind::exact), f.projection(RotationKind::exact)));
   const BlockLayout& layout = codec.layout();
   const int64_t angle_bytes = 2 * kAngles * 4;
   const int64_t frame = [&] {

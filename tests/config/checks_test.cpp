@@ -42,6 +42,12 @@ TEST_CASE("impossible combinations are refused at the key that the user gave") {
       {"compression: {key_rank: 257}\n",
        "c.yaml:2: compression.key_rank: rank 257 exceeds the width of K and V; must be at most "
        "256"},
+      {"compression: {codec: latent, latent_rank: 257}\n",
+       "c.yaml:2: compression.latent_rank: rank 257 is more than a latent of K and V can use; must "
+       "be at most 256"},
+      {"compression: {codec: latent, unplug_at_step: 500, exact_local: false}\n",
+       "c.yaml:2: compression.unplug_at_step: without exact_local the latent replaces the plain K "
+       "and V"},
       {"compression: {value_rank: 257}\n", "c.yaml:2: compression.value_rank: rank 257 exceeds"},
       {"model: {num_key_value_heads: 1, hidden_size: 128}\n",
        "c.yaml:2: model.num_key_value_heads: rank 32 exceeds"},
@@ -82,6 +88,8 @@ TEST_CASE("combinations at their bounds are accepted") {
                             "model: {hidden_size: 65536}\n") == "(accepted)");
   CHECK(error_of(kMinimal + "compression: {codec: quantize, wire_dtype: int4, key_rank: 999}\n") ==
         "(accepted)");
+  CHECK(error_of(kMinimal + "compression: {codec: latent, latent_rank: 256}\n") == "(accepted)");
+  CHECK(error_of(kMinimal + "compression: {latent_rank: 999}\n") == "(accepted)");
   CHECK(error_of(kMinimal + "compression: {unplug_at_step: 101}\n") == "(accepted)");
   CHECK(error_of(kMinimal + "compression: {unplug_at_step: 1000}\n") == "(accepted)");
   CHECK(error_of(kMinimal + "compression: {warmup_steps: 10}\n") == "(accepted)");

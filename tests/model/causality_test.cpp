@@ -39,8 +39,9 @@ TEST_CASE("changing a token changes nothing before it") {
     test.compression.codec = codec::Codec::none;
     test.compression.exact_local = GENERATE(true, false);
   }
-  SECTION("codec topk, codec quantize") {
-    test.compression.codec = GENERATE(codec::Codec::topk, codec::Codec::quantize);
+  SECTION("codec latent, topk, quantize") {
+    test.compression.codec =
+        GENERATE(codec::Codec::latent, codec::Codec::topk, codec::Codec::quantize);
     test.compression.exact_local = GENERATE(true, false);
   }
   SECTION("angles of the chunk, exact at home") {}

@@ -21,6 +21,7 @@ struct ModelCase {
                             .vocab_size = 29};
   codec::CompressionOptions compression{.key_rank = 5,
                                         .value_rank = 7,
+                                        .latent_rank = 12,
                                         .wire_dtype = FrameFormat::fp32,
                                         .warmup_wire_dtype = FrameFormat::fp32};
   Assignment assignment = Assignment::contiguous;

@@ -52,7 +52,8 @@ attention::ContextShape context_shape(const ModelCase& test, int num_ranks) {
 
 void turn_subspaces(const ModelCase& test, model::Transformer& transformer) {
   for (const model::Parameter& parameter : transformer.parameters().list()) {
-    if (parameter.role != model::ParameterRole::angle) continue;
+    if (parameter.role != model::ParameterRole::codec_vector) continue;
+    if (parameter.name.find(".angle_") == std::string::npos) continue;
     Random random(derive_seed(test.seed, parameter.name.size()));
     for (int64_t i = 0; i < parameter.value.num_elements(); ++i) {
       parameter.value.f32()[i] = static_cast<float>(test.angle_scale * random.normal());

@@ -67,8 +67,8 @@ TEST_CASE("folding the bases in gives the compressed model as a plain one") {
 
 TEST_CASE("a quantised forward pass does not depend on the ranks") {
   ModelCase test;
-  test.compression.codec =
-      GENERATE(codec::Codec::subspace, codec::Codec::topk, codec::Codec::quantize);
+  test.compression.codec = GENERATE(
+      codec::Codec::subspace, codec::Codec::latent, codec::Codec::topk, codec::Codec::quantize);
   test.compression.exact_local = GENERATE(true, false);
   test.compression.wire_dtype = GENERATE(FrameFormat::bf16, FrameFormat::int8, FrameFormat::int4);
   const ModelResult expected = run_model(test, test.tokens(), test.labels(), 1);

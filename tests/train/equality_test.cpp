@@ -50,6 +50,12 @@ TEST_CASE("losses, gradients and weights do not depend on the number of ranks") 
   config.parallelism.load_balancer = balancer;
   SECTION("codec none") { config.compression.codec = codec::Codec::none; }
   SECTION("subspace, defaults") {}
+  SECTION("latent") { config.compression.codec = codec::Codec::latent; }
+  SECTION("latent from a random start, also at home") {
+    config.compression.codec = codec::Codec::latent;
+    config.compression.warmup_steps = 0;
+    config.compression.exact_local = false;
+  }
   SECTION("subspace, grouped-query heads, tied head") {
     config.model.num_key_value_heads = 2;
     config.model.tie_word_embeddings = true;
@@ -169,8 +175,8 @@ TEST_CASE("top-k of everything, and an exact quantize, are no compression") {
 TEST_CASE("the same run twice gives the same bits") {
   const TinyData data;
   config::Config config = tiny_config(data);
-  config.compression.codec =
-      GENERATE(codec::Codec::subspace, codec::Codec::topk, codec::Codec::quantize);
+  config.compression.codec = GENERATE(
+      codec::Codec::subspace, codec::Codec::latent, codec::Codec::topk, codec::Codec::quantize);
   config.compression.wire_dtype = FrameFormat::int4;
   config.compression.warmup_wire_dtype = FrameFormat::int8;
   const RunResult first = run_steps(config, 4, 8);

@@ -54,6 +54,7 @@ config::Config tiny_config(const TinyData& data) {
   config.lr_scheduler.warmup_steps = 2;
   config.compression.key_rank = 6;
   config.compression.value_rank = 10;
+  config.compression.latent_rank = 12;
   config.compression.warmup_steps = 3;
   config.compression.covariance_steps = 2;
   config.compression.wire_dtype = FrameFormat::fp32;

@@ -22,8 +22,9 @@ struct BlockSourceGradients {
   View d_v;
 };
 
-/// The first stage of a codec for K and V of a layer together: what travels, and what a reader makes
-/// of it. Trainable; parameters and gradients live outside. Readers compute from tensors alone.
+/// The first stage of a codec for K and V of a layer together: what travels, and what a reader
+/// makes of it. Trainable; parameters and gradients live outside. Readers compute from tensors
+/// alone.
 class BlockProjection {
  public:
   virtual ~BlockProjection() = default;

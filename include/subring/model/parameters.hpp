@@ -14,11 +14,11 @@ namespace subring::model {
 
 /// How the optimizer treats a parameter.
 enum class ParameterRole {
-  matrix,  ///< AdamW with weight decay
-  norm,    ///< AdamW without decay
+  matrix,        ///< AdamW with weight decay
+  norm,          ///< AdamW without decay
   codec_matrix,  ///< the codec's own, resting while plain K and V travel: AdamW with decay
   codec_vector,  ///< the same without decay: heads of the rotation angles, norms
-  basis,   ///< orthonormal columns: Riemannian step (method.md section 2c)
+  basis,         ///< orthonormal columns: Riemannian step (method.md section 2c)
   frozen,  ///< never changed by the optimizer: a basis that is not learned, random angle heads
 };
 
