@@ -9,5 +9,6 @@ void add_train_command(CLI::App& program);
 void add_tokenize_command(CLI::App& program);
 void add_info_command(CLI::App& program);
 void add_report_command(CLI::App& program);
+void add_plan_command(CLI::App& program);
 
 }  // namespace subring::app

@@ -69,11 +69,12 @@ int run_program(int argc, char** argv) {
   add_tokenize_command(program);
   add_info_command(program);
   add_report_command(program);
+  add_plan_command(program);
   try {
     program.parse(argc, argv);
     // Checked here, not by require_subcommand(), which hides the name of an unknown one.
     if (program.get_subcommands().empty()) {
-      throw CLI::RequiredError("a subcommand (train, tokenize, report, info)");
+      throw CLI::RequiredError("a subcommand (train, tokenize, report, plan, info)");
     }
   } catch (const CLI::Success& e) {
     program.exit(e);  // prints the help or the version

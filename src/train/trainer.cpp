@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "subring/core/random.hpp"
+#include "subring/mesh/context.hpp"
 #include "subring/train/agreement.hpp"
 #include "subring/train/description.hpp"
 #include "subring/train/lr_schedule.hpp"
@@ -22,25 +23,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-attention::ContextShape context_shape(const config::Config& config, const mesh::Mesh& mesh) {
-  const model::ModelOptions& model = config.model;
-  const int num_chunks = mesh::num_chunks(config.parallelism, mesh.cp.size());
-  const codec::CompressionOptions& compression = config.compression;
-  return {.hidden_size = model.hidden_size,
-          .num_query_heads = model.num_attention_heads,
-          .num_kv_heads = model.num_key_value_heads,
-          .head_dim = model.head_dim(),
-          .rope_theta = model.rope_theta,
-          .chunk_tokens = config.data.seq_len / num_chunks,
-          .num_chunks = num_chunks,
-          .num_owned_chunks = num_chunks / mesh.cp.size(),
-          .local_form = compression.exact_local ? attention::LocalForm::exact
-                                                : attention::LocalForm::compressed,
-          .angle_source = compression.rotation.source == codec::RotationSource::previous_chunk
-                              ? attention::AngleSource::previous_chunk
-                              : attention::AngleSource::chunk};
 }
 
 }  // namespace
@@ -73,8 +55,15 @@ Trainer::Trainer(const config::Config& config,
     stream_->set_trace(trace_.get());
     transport_.set_trace(trace_.get());
   }
-  transformer_ = std::make_unique<model::Transformer>(
-      *backend_, config.model, config.compression, context_shape(config, mesh_), seed);
+  transformer_ = std::make_unique<model::Transformer>(*backend_,
+                                                      config.model,
+                                                      config.compression,
+                                                      mesh::context_shape(config.model,
+                                                                          config.compression,
+                                                                          config.parallelism,
+                                                                          mesh_.cp.size(),
+                                                                          config.data.seq_len),
+                                                      seed);
   transformer_->parameters().initialize(*backend_, derive_seed(seed, kWeightSeed), *stream_);
   optimizer_ = std::make_unique<Optimizer>(
       *backend_, config.optimizer, config.compression.basis_lr_factor, transformer_->parameters());
