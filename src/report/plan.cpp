@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "rehearsal.hpp"
-#include "subring/codec/block_codec.hpp"
+#include "subring/codec/block_layout.hpp"
 #include "subring/mesh/mesh.hpp"
 #include "subring/wire/link_clock.hpp"
 
@@ -57,24 +57,16 @@ double busiest_uplink_seconds(const NetworkOptions& network, double bytes) {
   return bytes * 8 / (network.bandwidth * wire::kGoodput);
 }
 
-bool hides(const StepPlan& plan, double free_seconds) {
-  return plan.seconds <= 1.02 * free_seconds;
-}
-
-NetworkOptions with_bandwidth(NetworkOptions network, double bandwidth) {
-  network.bandwidth = bandwidth;
-  network.ranks.clear();
-  for (wire::LinkOverride& link : network.links) link.bandwidth.reset();
+NetworkOptions without_latency(NetworkOptions network) {
+  network.latency_seconds = network.jitter_seconds = 0;
+  for (wire::LinkOverride& link : network.links) link.latency_seconds.reset();
   return network;
 }
 
 /// Bytes of a subspace block with ranks r and 2 r.
 int64_t subspace_block_bytes(FrameFormat format, int64_t rank, int64_t tokens, int64_t angles) {
-  return codec::BlockLayout{.format = format,
-                            .num_tokens = tokens,
-                            .key_coordinates = rank,
-                            .value_coordinates = 2 * rank,
-                            .num_angles = angles}
+  return codec::BlockLayout{
+      .format = format, .num_tokens = tokens, .widths = {rank, 2 * rank}, .num_angles = angles}
       .block_bytes();
 }
 
@@ -222,10 +214,7 @@ std::string Planner::limit(const StepPlan& plan) {
     }
     return better;
   };
-  NetworkOptions no_latency = network;
-  no_latency.latency_seconds = no_latency.jitter_seconds = 0;
-  for (wire::LinkOverride& link : no_latency.links) link.latency_seconds.reset();
-  const double of_latency = gain(no_latency), of_both = gain(unlimited(true, true));
+  const double of_latency = gain(without_latency(network)), of_both = gain(unlimited(true, true));
   if (std::max(of_latency, of_both) < 0.05 * plan.seconds) return "compute (uneven over ranks)";
   if (of_latency > of_both) return "latency";
   if (gain(unlimited(true, false)) > 0.5 * of_both) return "uplink";
@@ -235,25 +224,20 @@ std::string Planner::limit(const StepPlan& plan) {
 
 HiddenCost Planner::hidden_cost(const NetworkOptions& network) {
   constexpr double kSmallest = 1e-4, kLargest = 1e3;
-  constexpr int kHalvings = 9;
+  constexpr int kHalvings = 10;
   const CompressionOptions& compression = inputs_.compression;
   const StepPlan free = step(compression, network, 0);
-  const StepPlan unlimited = step(compression, with_bandwidth({}, wire::kUnlimited), 0);
-  HiddenCost cost;
-  if (free.block_bytes == 0 || !hides(free, std::max(unlimited.seconds, free.seconds))) return cost;
+  const double longest = free.seconds + 0.02 * free.compute_seconds();
   double low = std::log(kSmallest), high = std::log(kLargest);
-  if (!hides(step(compression, network, kSmallest), free.seconds)) {
-    cost.proposal = "none: latency alone is not hidden";
-    return cost;
-  }
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = (low + high) / 2;
-    (hides(step(compression, network, std::exp(middle)), free.seconds) ? low : high) = middle;
+    const bool hides = step(compression, network, std::exp(middle)).seconds <= longest;
+    (hides ? low : high) = middle;
   }
   const double block_bytes = std::exp(low) * static_cast<double>(free.block_bytes);
-  cost.bits = 8 * block_bytes / static_cast<double>(free.chunk_tokens);
-  cost.proposal = proposal_for(inputs_, free.chunk_tokens, block_bytes);
-  return cost;
+  return {.bits = 8 * block_bytes / static_cast<double>(free.chunk_tokens),
+          .proposal = proposal_for(inputs_, free.chunk_tokens, block_bytes),
+          .latency_seconds = free.seconds - step(compression, without_latency(network), 0).seconds};
 }
 
 std::vector<double> bandwidth_grid(double first, double last) {

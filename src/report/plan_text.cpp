@@ -129,6 +129,10 @@ std::string plan_text(Planner& planner) {
       8 * static_cast<double>(own.block_bytes) / static_cast<double>(own.chunk_tokens),
       32 * inputs.model.kv_width(),
       hidden.proposal);
+  if (hidden.latency_seconds > 0.02 * own.compute_seconds()) {
+    text += fmt::format("latency alone, which no codec hides, makes a step {:.3g} s longer\n",
+                        hidden.latency_seconds);
+  }
   return text;
 }
 

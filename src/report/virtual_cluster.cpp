@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "subring/core/error.hpp"
 
@@ -17,10 +18,10 @@ class VirtualRank::Arriving : public wire::Transfer {
            double VirtualMessage::*moment)
       : rank_(rank), message_(std::move(message)), moment_(moment) {}
 
-  bool test() override { return (*message_).*moment_ <= rank_.now_; }
+  bool test() override { return (*message_).*moment_ <= rank_.now(); }
 
   bool wait_for(std::chrono::microseconds) override {
-    const double start = rank_.now_;
+    const double start = rank_.now();
     if (!test()) rank_.cluster_.sleep(rank_, kNotYet);
     rank_.waited_seconds_ += rank_.now_ - start;
     return test();
@@ -36,6 +37,7 @@ int VirtualRank::size() const { return cluster_.num_ranks(); }
 
 std::unique_ptr<wire::Transfer> VirtualRank::send_bytes(const wire::Envelope& to,
                                                         int64_t num_bytes) {
+  catch_up();
   sent_bytes_[static_cast<size_t>(to.kind)] += num_bytes;
   const bool is_kv =
       to.kind == wire::TrafficKind::kv_forward || to.kind == wire::TrafficKind::kv_backward;
@@ -51,17 +53,25 @@ std::unique_ptr<wire::Transfer> VirtualRank::send(const wire::Envelope& to,
 
 std::unique_ptr<wire::Transfer> VirtualRank::receive(const wire::Envelope& from,
                                                      std::span<std::byte>) {
+  catch_up();
   return std::make_unique<Arriving>(
       *this, cluster_.post_receive(rank_, from), &VirtualMessage::delivered);
 }
 
 void VirtualRank::compute(double seconds) {
-  const double end = now_ + seconds;
   compute_seconds_ += seconds;
+  pending_ += seconds;
+  if (pending_ < kPollSeconds) return;
+  const double end = now_ + std::exchange(pending_, 0.0);
   while (now_ < end) {
     cluster_.sleep(*this, end);
     if (poll_) poll_();
   }
+}
+
+void VirtualRank::catch_up() {
+  const double end = now_ + std::exchange(pending_, 0.0);
+  while (now_ < end) cluster_.sleep(*this, end);
 }
 
 VirtualCluster::VirtualCluster(const wire::NetworkOptions& network, int num_ranks, double kv_scale)

@@ -42,11 +42,16 @@ class VirtualRank : public wire::Transport {
   /// Sends so many bytes of weights; no buffer of that size exists.
   std::unique_ptr<wire::Transfer> send_bytes(const wire::Envelope& to, int64_t num_bytes);
 
-  /// This rank works for so long; `poll` is called whenever a message has come or left meanwhile.
+  /// This rank works for so long; `poll` is called whenever a message has come or left meanwhile,
+  /// to within kPollSeconds: as in a real run, short operations are not interrupted one by one.
   void compute(double seconds);
+  static constexpr double kPollSeconds = 1e-4;
   void set_poll(std::function<void()> poll) { poll_ = std::move(poll); }
 
-  double now() const { return now_; }
+  double now() {
+    catch_up();
+    return now_;
+  }
   double compute_seconds() const { return compute_seconds_; }
   double waited_seconds() const { return waited_seconds_; }
   const wire::TrafficBytes& sent_bytes() const { return sent_bytes_; }
@@ -55,11 +60,15 @@ class VirtualRank : public wire::Transport {
   friend class VirtualCluster;
   class Arriving;
 
+  /// Lets the clock go on by what has been computed since, without poll.
+  void catch_up();
+
   VirtualCluster& cluster_;
   int rank_;
   std::function<void()> poll_;
   double now_ = 0;
-  double wake_ = 0;  // while it sleeps: when it goes on
+  double wake_ = 0;     // while it sleeps: when it goes on
+  double pending_ = 0;  // computed, and not on the clock yet
   double compute_seconds_ = 0;
   double waited_seconds_ = 0;
   bool finished_ = false;

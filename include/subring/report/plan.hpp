@@ -54,9 +54,10 @@ struct StepPlan {
 
 /// The largest wire cost of K and V that hides behind computation, and what fits into it.
 struct HiddenCost {
-  double bits = 0;  ///< a token and layer, K and V together; 0: nothing hides, latency is too large
+  double bits = 0;  ///< a token and layer, K and V together
   /// What to set: "codec none, wire_dtype bf16", "key_rank 10, value_rank 20, wire_dtype int8" ...
   std::string proposal;
+  double latency_seconds = 0;  ///< of a step: what latency adds where K and V have no bytes
 };
 
 /// Predicts by rehearsal: the trainer's own Transformer runs on every rank, with a backend that
@@ -82,7 +83,8 @@ class Planner {
   /// What bounds `plan`, a step of the inputs: "compute", "uplink", "downlink", "latency" or
   /// "memory"; found by rehearsals without each of them.
   std::string limit(const StepPlan& plan);
-  /// The most that K and V may cost while a step takes 2 % longer than with free K and V.
+  /// The most that K and V may cost: a step then takes longer than with K and V of no bytes, by 2 %
+  /// of its computation.
   HiddenCost hidden_cost(const wire::NetworkOptions& network);
 
  private:
