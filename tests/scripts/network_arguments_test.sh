@@ -9,7 +9,7 @@ failures=0
 refuses() {
   local what=$1 output status=0
   shift
-  output=$("./$@" 2>&1) || status=$?
+  output=$("./$1" "${@:2}" 2>&1) || status=$?
   if ((status != 2)) || [[ $output != "$1: "*"$what"*"; usage: "* || $output == *$'\n'* ]]; then
     echo "network_arguments_test.sh: '$*' ended with $status and said: $output" >&2
     failures=$((failures + 1))
