@@ -61,7 +61,12 @@ values() {
 }
 
 median() {
-  sort -g | awk '{ x[NR] = $1 } END { print (x[int((NR + 1) / 2)] + x[int(NR / 2) + 1]) / 2 }'
+  sort -g | awk '
+    { x[NR] = $1 }
+    END {
+      middle = (x[int((NR + 1) / 2)] + x[int(NR / 2) + 1]) / 2
+      printf middle == int(middle) ? "%d\n" : "%.6f\n", middle
+    }'
 }
 
 # counted_bytes RUN: what the ranks have sent in all steps, as metrics.jsonl has it.
